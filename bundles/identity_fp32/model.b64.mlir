@@ -1,0 +1,5 @@
+module @identity_fp32 {
+  func.func public @main(%input0: tensor<64x16xf32>) -> tensor<64x16xf32> {
+    return %input0 : tensor<64x16xf32>
+  }
+}

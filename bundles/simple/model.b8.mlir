@@ -1,0 +1,8 @@
+module @simple {
+  func.func public @main(%input0: tensor<8x16xi32>, %input1: tensor<8x16xi32>)
+      -> (tensor<8x16xi32>, tensor<8x16xi32>) {
+    %sum = stablehlo.add %input0, %input1 : tensor<8x16xi32>
+    %difference = stablehlo.subtract %input0, %input1 : tensor<8x16xi32>
+    return %sum, %difference : tensor<8x16xi32>, tensor<8x16xi32>
+  }
+}
