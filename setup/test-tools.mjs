@@ -1,0 +1,90 @@
+// Stock clients and checkers that tests and benchmarks use: a Python environment, Go programs, Debian packages.
+//
+// None is needed to build or serve. One that can't be had is reported, with the reason in .deps/missing.json, which
+// tests/support/tools.ts reads, so that its tests skip and say why. Used by test.mjs and bench.mjs.
+
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { at, DEPS, GO_BIN, VENV } from "./paths.mjs";
+import { run, SetupError, step } from "./run.mjs";
+import { stamp, upToDate } from "./stamps.mjs";
+
+const GO_TOOLS = [
+  { tool: "h2spec", module: "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible" },
+  { tool: "grpcurl", module: "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.1" },
+];
+
+// perf_analyzer comes in tritonclient's wheel and needs libb64.
+const DEBIAN_TOOLS = [
+  { tool: "h2load", debian: "nghttp2-client", provides: "/usr/bin/h2load" },
+  { tool: "libb64", debian: "libb64-0d", provides: "/usr/lib/x86_64-linux-gnu/libb64.so.0d" },
+];
+
+/** What tests use: Python clients, h2spec, grpcurl. Never fails; what is missing is said. */
+export async function ensureTestTools() {
+  await settle({ python: ensurePython(at("setup", "python-tools.txt")), ...goTools() });
+}
+
+/** What benchmarks use beyond that: h2load, and what perf_analyzer needs. */
+export async function ensureBenchTools() {
+  await settle({
+    python: ensurePython(at("setup", "python-tools.txt")).then(() => ensurePython(at("setup", "python-bench.txt"))),
+    ...goTools(),
+  });
+  // One after the other: apt holds a lock.
+  for (const { tool, debian, provides } of DEBIAN_TOOLS) await settle({ [tool]: ensureDebian(debian, provides) });
+}
+
+const goTools = () => Object.fromEntries(GO_TOOLS.map(({ tool, module }) => [tool, ensureGo(tool, module)]));
+
+/** Installs the pinned packages of a requirements file into .deps/venv. */
+async function ensurePython(requirements) {
+  const pins = readFileSync(requirements, "utf8");
+  const name = `venv-${requirements.slice(at("setup").length + 1)}`;
+  const python = join(VENV, "bin", "python");
+  if (upToDate(name, pins, [python])) return;
+  await step("Python packages in .deps/venv", "Python 3 with its venv module and pip is needed", async () => {
+    if (!existsSync(python)) await run("python3", ["-m", "venv", VENV]);
+    await run(python, ["-m", "pip", "install", "--quiet", "--no-deps", "-r", requirements]);
+  });
+  stamp(name, pins);
+}
+
+async function ensureGo(tool, module) {
+  if (upToDate(`go-${tool}`, module, [join(GO_BIN, tool)])) return;
+  await step(`${tool} (go install)`, "Go 1.21 or newer is needed", async () => {
+    mkdirSync(GO_BIN, { recursive: true });
+    await run("go", ["install", module], { env: { GOBIN: GO_BIN } });
+  });
+  stamp(`go-${tool}`, module);
+}
+
+async function ensureDebian(debian, provides) {
+  if (existsSync(provides)) return;
+  if (process.getuid() !== 0) throw new SetupError(`not root: install the Debian package ${debian} yourself`);
+  const env = { DEBIAN_FRONTEND: "noninteractive" };
+  const install = () => run("apt-get", ["install", "-y", "--no-install-recommends", debian], { env });
+  await step(`Debian package ${debian}`, "Install it yourself", () =>
+    // A machine that never updated its lists doesn't know the package.
+    install().catch(() => run("apt-get", ["update"], { env }).then(install)),
+  );
+}
+
+/** Waits for all; writes down, and prints, why each that failed is missing. */
+async function settle(tools) {
+  const file = join(DEPS, "missing.json");
+  const missing = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+  const results = await Promise.allSettled(Object.values(tools));
+  for (const [index, tool] of Object.keys(tools).entries()) {
+    const result = results[index];
+    if (result.status === "fulfilled") {
+      delete missing[tool];
+      continue;
+    }
+    if (!(result.reason instanceof SetupError)) throw result.reason;
+    missing[tool] = result.reason.message;
+    console.log(`setup: ${tool} is missing, so tests that need it will skip: ${missing[tool]}`);
+  }
+  mkdirSync(DEPS, { recursive: true });
+  writeFileSync(file, `${JSON.stringify(missing, null, 2)}\n`);
+}
