@@ -77,13 +77,15 @@ export interface SlabSlot {
 export interface SlabLayout {
   readonly inputs: readonly SlabSlot[];
   readonly outputs: readonly SlabSlot[];
+  /** Bytes from the slab's start that hold all inputs: what one upload moves. */
+  readonly inputByteLength: number;
   readonly byteLength: number;
 }
 
 /** Leased native memory for one batch. Counted: the lessee holds one reference, each reply retains another. */
 export interface Slab {
   readonly layout: SlabLayout;
-  /** Views; invalid after the last release(). */
+  /** Views in the order of the layout; invalid after the last release(), and their memory is another's then. */
   readonly inputs: readonly Uint8Array[];
   readonly outputs: readonly Uint8Array[];
   retain(): void;
@@ -132,5 +134,6 @@ export interface Image extends Disposable {
   readonly digest: string;
   readonly tensors: readonly ImageTensor[];
   readonly byteLength: number;
-  readonly bytes: Uint8Array;
+  /** The bytes of `tensors[index]`; a view, since an image may be larger than one ArrayBuffer (4 GiB). */
+  tensorBytes(index: number): Uint8Array;
 }
