@@ -15,6 +15,8 @@ export interface Clock {
   wallMs(): number;
   /** Calls `action` once, not before `delayNs` from now have passed. Never keeps the process alive by itself. */
   after(delayNs: number, action: () => void): Timer;
+  /** Calls `action` once the events already at hand have been taken in: the end of this turn of the event loop. */
+  soon(action: () => void): void;
 }
 
 export const NS_PER_MS = 1e6;
@@ -34,6 +36,7 @@ export const systemClock: Clock = {
     handle.unref();
     return { cancel: () => clearTimeout(handle) };
   },
+  soon: (action) => void setImmediate(action),
 };
 
 /** A clock that moves only when told to. Timers fire in order of time, ties in order of creation. */
@@ -63,6 +66,10 @@ export class VirtualClock implements Clock {
         if (at >= 0) this.timers.splice(at, 1);
       },
     };
+  }
+
+  soon(action: () => void): void {
+    this.after(0, action);
   }
 
   /** When the next timer fires, in nanoseconds; undefined when none is set. */

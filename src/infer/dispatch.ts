@@ -1,0 +1,218 @@
+// dispatch: tickets become batches, batches run on the device, results return to their jobs.
+//
+// select -> acquire -> assemble -> upload, execute, download -> split. At most DEPTH batches are with the device; a
+// second one is committed early only when it is full, or when the running one is about to end (else a later arrival
+// would find its place taken by padding). Every job is settled exactly once. Owned by the worker, fed by request.ts.
+
+import { type Clock, NS_PER_MS, type Timer } from "../base/clock.ts";
+import { assert, ServerError } from "../base/errors.ts";
+import type { Device, Slab } from "../device/device.ts";
+import { type Model, maxBatchSize, type Unit, unitOf } from "../model/model.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import type { Batch, Ticket } from "../schedule/ticket.ts";
+import { assemble, type Placed } from "./assemble.ts";
+import type { Checked } from "./checked.ts";
+import { type Executed, Job } from "./job.ts";
+import { split } from "./split.ts";
+
+// Two: one executes while the next one's inputs go up. A third would only take decisions earlier than needed.
+const DEPTH = 2;
+
+// A batch is committed this long before the running one is expected to end: two messages between threads (15 us each
+// way) and the copy of a small batch, with room for a busy machine.
+const COMMIT_AHEAD_NS = 0.3 * NS_PER_MS;
+
+interface Piece {
+  readonly job: Job;
+  readonly index: number;
+  /** First row within the request. */
+  readonly from: number;
+}
+
+interface Run {
+  startNs: number;
+  readonly unit: Unit;
+}
+
+export class Dispatcher {
+  private readonly pieces = new Map<Ticket, Piece>();
+  private readonly running: Run[] = [];
+  private pumpDue = false;
+  private wake: Timer | undefined;
+  private stopped: ServerError | undefined;
+  private idleWaiters: (() => void)[] = [];
+
+  constructor(
+    private readonly device: Device,
+    private readonly scheduler: Scheduler,
+    private readonly clock: Clock,
+  ) {}
+
+  /**
+   * Queues a request, split where it has more rows than the largest batch. `deadlineNs` is monotonic, or Infinity.
+   * Errors: RESOURCE_EXHAUSTED (queue full), UNAVAILABLE (stopping); through the job DEADLINE_EXCEEDED and the device's.
+   */
+  submit(request: Checked, deadlineNs: number): Job {
+    if (this.stopped) throw this.stopped;
+    const { model, variant, rows } = request;
+    const limit = maxBatchSize(model) || rows;
+    const sizes: number[] = [];
+    for (let from = 0; from < rows; from += limit) sizes.push(Math.min(limit, rows - from));
+    const job = new Job(request, sizes.length);
+    job.tickets = this.scheduler.enqueue(model.queue, variant, sizes, this.clock.nowNs(), deadlineNs);
+    for (let index = 0; index < job.tickets.length; index++) {
+      this.pieces.set(job.tickets[index]!, { job, index, from: index * limit });
+    }
+    this.pumpSoon();
+    return job;
+  }
+
+  /** Answers the job with `error` and frees its places in the queue; what already runs is run to no use. */
+  cancel(job: Job, error: ServerError): void {
+    job.fail(error);
+    for (const ticket of job.tickets) {
+      if (this.scheduler.remove(ticket, this.clock.nowNs())) this.pieces.delete(ticket);
+    }
+  }
+
+  /** Refuses what comes from now on and resolves when all that was admitted is settled. */
+  async drain(): Promise<void> {
+    this.stopped ??= new ServerError("UNAVAILABLE", "the server is shutting down");
+    if (this.pieces.size > 0 || this.running.length > 0) {
+      await new Promise<void>((resolve) => this.idleWaiters.push(resolve));
+    }
+  }
+
+  private pumpSoon(): void {
+    if (this.pumpDue) return;
+    this.pumpDue = true;
+    // At the end of the turn, so that requests which arrived together can share a batch.
+    this.clock.soon(() => {
+      this.pumpDue = false;
+      this.pump();
+    });
+  }
+
+  private pump(): void {
+    this.wake?.cancel();
+    this.wake = undefined;
+    while (this.running.length < DEPTH) {
+      const nowNs = this.clock.nowNs();
+      const busyForNs = this.remainingNs(nowNs);
+      const selection = this.scheduler.select(nowNs, busyForNs > COMMIT_AHEAD_NS);
+      for (const ticket of selection.expired) this.expire(ticket);
+      if (selection.kind === "batch") {
+        void this.run(selection.batch);
+        continue;
+      }
+      let waitNs = selection.kind === "wait" ? selection.untilNs - nowNs : Infinity;
+      if (busyForNs > COMMIT_AHEAD_NS && this.pieces.size > 0) waitNs = Math.min(waitNs, busyForNs - COMMIT_AHEAD_NS);
+      if (waitNs < Infinity) this.wake = this.clock.after(waitNs, () => this.pump());
+      break;
+    }
+    if (this.pieces.size === 0 && this.running.length === 0) {
+      for (const resolve of this.idleWaiters.splice(0)) resolve();
+    }
+  }
+
+  /** How long the device is expected to be busy yet; 0 when it is idle or nothing is known. */
+  private remainingNs(nowNs: number): number {
+    const head = this.running[0];
+    return head ? Math.max(head.startNs + (head.unit.cost.ns ?? 0) - nowNs, 0) : 0;
+  }
+
+  private expire(ticket: Ticket): void {
+    const piece = this.pieces.get(ticket);
+    this.pieces.delete(ticket);
+    if (piece) this.cancel(piece.job, deadlineError(piece.job.request.model));
+  }
+
+  private async run(batch: Batch): Promise<void> {
+    const pieces = batch.tickets.map((ticket) => this.takePiece(ticket));
+    const { model } = pieces[0]!.job.request;
+    const unit = unitOf(model, batch.variant, batch.size);
+    const run: Run = { startNs: this.clock.nowNs(), unit };
+    this.running.push(run);
+    try {
+      const slab = await this.device.leaseSlab(unit.layout);
+      try {
+        await this.execute(model, unit, run, batch, pieces, slab);
+      } finally {
+        slab.release();
+      }
+    } catch (thrown) {
+      const error = ServerError.from(thrown, `model '${model.name}': execution failed`);
+      for (const { job } of pieces) this.cancel(job, error);
+      model.statistics.failedBatch();
+    } finally {
+      this.running.splice(this.running.indexOf(run), 1);
+      // The next in line has had the device to itself only from now on.
+      if (this.running[0]) this.running[0].startNs = this.clock.nowNs();
+      this.pump();
+    }
+  }
+
+  private async execute(
+    model: Model,
+    unit: Unit,
+    run: Run,
+    batch: Batch,
+    pieces: readonly Piece[],
+    slab: Slab,
+  ): Promise<void> {
+    const startNs = this.clock.nowNs();
+    if (this.running[0] === run) run.startNs = startNs;
+    const placed = this.place(batch, pieces, startNs);
+    if (placed.length === 0) return;
+    assemble(unit, placed, slab);
+    const assembleNs = this.clock.nowNs() - startNs;
+    const { uploadNs, executeNs, downloadNs } = await this.device.run(unit.executable, model.weights, slab);
+    unit.cost.learn(executeNs);
+    const rows = placed.reduce((sum, { rows: own }) => sum + own, 0);
+    model.statistics.executed(batch.size, rows, uploadNs + executeNs + downloadNs);
+    for (const place of placed) {
+      const timing = {
+        queueNs: startNs - place.ticket.enqueuedNs,
+        inputNs: assembleNs + uploadNs,
+        executeNs,
+        outputNs: downloadNs,
+      };
+      place.piece.job.complete(place.piece.index, split(unit, place, slab), timing);
+    }
+  }
+
+  /** The pieces that still want to run, one after another from row 0; those too late are answered here. */
+  private place(
+    batch: Batch,
+    pieces: readonly Piece[],
+    nowNs: number,
+  ): (Placed & { readonly piece: Piece; readonly ticket: Ticket })[] {
+    const placed: (Placed & { piece: Piece; ticket: Ticket })[] = [];
+    let at = 0;
+    for (let index = 0; index < pieces.length; index++) {
+      const piece = pieces[index]!;
+      const ticket = batch.tickets[index]!;
+      if (piece.job.live && ticket.deadlineNs <= nowNs) this.cancel(piece.job, deadlineError(piece.job.request.model));
+      if (!piece.job.live) continue;
+      placed.push({ request: piece.job.request, from: piece.from, rows: ticket.rows, at, piece, ticket });
+      at += ticket.rows;
+    }
+    return placed;
+  }
+
+  private takePiece(ticket: Ticket): Piece {
+    const piece = this.pieces.get(ticket);
+    assert(piece, `ticket ${ticket.sequence} of '${ticket.queue.rules.name}' has no piece`);
+    this.pieces.delete(ticket);
+    return piece;
+  }
+}
+
+export function deadlineError(model: Model): ServerError {
+  return new ServerError(
+    "DEADLINE_EXCEEDED",
+    `model '${model.name}': the deadline passed before the request could run`,
+  );
+}
+
+export type { Executed };

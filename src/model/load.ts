@@ -1,0 +1,185 @@
+// load: a Bundle made a Model: compiled, checked, weights on the device, hooks on their threads, warmed up.
+//
+// All or nothing: what was acquired before a failure is given back, and the failure says which file or module it was.
+// Called by lifecycle.ts for each bundle of the repository.
+
+import type { Clock } from "../base/clock.ts";
+import { IssuesError, ServerError } from "../base/errors.ts";
+import { readBytes } from "../base/files.ts";
+import type { Logger } from "../base/log.ts";
+import type { Bundle, ModuleFile } from "../bundle/bundle.ts";
+import type { Device, Executable, Image, Weights } from "../device/device.ts";
+import { slabLayout } from "../device/slab.ts";
+import type { HookPool, HookSet } from "../hooks/pool.ts";
+import type { Scheduler } from "../schedule/scheduler.ts";
+import type { BatchRules } from "../schedule/ticket.ts";
+import { type RowLayout, rowLayout } from "../tensor/rows.ts";
+import type { TensorSpec, TensorType } from "../tensor/signature.ts";
+import type { WeightsSource } from "../tensor/weights.ts";
+import { CostEstimate } from "./cost.ts";
+import type { Model, Unit } from "./model.ts";
+import { checkSignature } from "./signature.ts";
+import { ModelStatistics } from "./statistics.ts";
+
+/** What a server gives its models: the device they share, and their limits. */
+export interface ModelHost {
+  readonly device: Device;
+  readonly hooks: HookPool;
+  readonly scheduler: Scheduler;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Builds or maps the image of a bundle's weights. */
+  readonly openImage: (source: WeightsSource) => Promise<Image>;
+  readonly limits: (name: string) => ModelLimits;
+}
+
+/** The operator's limits of one model. */
+export interface ModelLimits {
+  readonly maxBatchSize: number;
+  readonly maxQueueDepth: number;
+  /** Undefined: as the bundle says. */
+  readonly maxQueueDelayUs: number | undefined;
+}
+
+/** Errors: IssuesError for a signature that differs; else those of the device, the image, the hooks. */
+export async function loadModel(bundle: Bundle, generation: number, host: ModelHost): Promise<Model> {
+  await using acquired = new AsyncDisposableStack();
+  const executables = await loadExecutables(bundle, host.device, acquired);
+  const units = bundle.variants.map((_, variant) =>
+    bundle.modules.flatMap((module, index) =>
+      module.variant === variant ? makeUnit(bundle, module, executables[index]!) : [],
+    ),
+  );
+  const weights = await loadWeights(bundle, host, acquired);
+  const hooks = await loadHooks(bundle, generation, host, acquired);
+  checkPostprocess(bundle, hooks);
+  const queue = host.scheduler.addModel(batchRules(bundle, units, host.limits(bundle.name)));
+  const owned = acquired.move();
+  const model: Model = {
+    name: bundle.name,
+    generation,
+    bundle,
+    queue,
+    units,
+    weights,
+    hooks,
+    statistics: new ModelStatistics(),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+  try {
+    if (bundle.warmup) await warmUp(model, host);
+  } catch (thrown) {
+    await owned.disposeAsync();
+    throw thrown;
+  }
+  return model;
+}
+
+async function loadExecutables(
+  bundle: Bundle,
+  device: Device,
+  acquired: AsyncDisposableStack,
+): Promise<readonly Executable[]> {
+  const loads = await Promise.allSettled(
+    bundle.modules.map(async ({ path }) => {
+      const label = `${bundle.name}/${path.slice(bundle.directory.length + 1)}`;
+      return device.loadExecutable({ label, bytes: await readBytes(path), compileOptions: bundle.compileOptions });
+    }),
+  );
+  const executables = loads.flatMap((load) => (load.status === "fulfilled" ? [acquired.use(load.value)] : []));
+  const failure = loads.find((load) => load.status === "rejected");
+  if (failure) throw failure.reason;
+  const issues = executables.flatMap((executable, index) =>
+    checkSignature(bundle, bundle.modules[index]!, executable.parameters, executable.results),
+  );
+  if (issues.length > 0) throw new IssuesError(bundle.name, issues);
+  return executables;
+}
+
+function makeUnit(bundle: Bundle, module: ModuleFile, executable: Executable): Unit {
+  const { inputs, outputs } = bundle.executable;
+  const inputTypes = executable.parameters.slice(0, inputs.length);
+  return {
+    variant: module.variant,
+    batchSize: module.batchSize,
+    executable,
+    layout: slabLayout(inputTypes, executable.results),
+    inputRows: inputs.map((spec, index) => rowsOf(spec, inputTypes[index]!)),
+    outputRows: outputs.map((spec, index) => rowsOf(spec, executable.results[index]!)),
+    cost: new CostEstimate(executable.storedCostNs),
+  };
+}
+
+function rowsOf(spec: TensorSpec, { dtype, shape }: TensorType): RowLayout | undefined {
+  return spec.batchAxis < 0 ? undefined : rowLayout(dtype, shape, spec.batchAxis);
+}
+
+async function loadWeights(
+  bundle: Bundle,
+  host: ModelHost,
+  acquired: AsyncDisposableStack,
+): Promise<Weights | undefined> {
+  if (bundle.weights.arguments.length === 0) return undefined;
+  // The image stays mapped as long as the weights may refer to it (CPU zero-copy); both go with the model.
+  const image = acquired.use(await host.openImage(bundle.weights));
+  return acquired.use(await host.device.loadWeights(image));
+}
+
+async function loadHooks(
+  bundle: Bundle,
+  generation: number,
+  host: ModelHost,
+  acquired: AsyncDisposableStack,
+): Promise<HookSet | undefined> {
+  if (!bundle.hooks) return undefined;
+  const { name, directory } = bundle;
+  const { file, timeLimitMs } = bundle.hooks;
+  return acquired.use(await host.hooks.load({ name, generation, directory, file, timeLimitMs }));
+}
+
+/** Without a postprocess hook the executable's outputs are the client's, so each that is declared must be one. */
+function checkPostprocess(bundle: Bundle, hooks: HookSet | undefined): void {
+  if (hooks?.hasPostprocess) return;
+  const made = bundle.executable.outputs;
+  for (const { name } of bundle.client.outputs) {
+    if (made.some((output) => output.name === name)) continue;
+    const known = made.map((output) => `'${output.name}'`).join(", ");
+    throw new ServerError(
+      "INVALID_ARGUMENT",
+      `client output '${name}': expected one of the executable's outputs (${known}), as there is no postprocess hook`,
+    );
+  }
+}
+
+function batchRules(bundle: Bundle, units: readonly (readonly Unit[])[], limits: ModelLimits): BatchRules {
+  const { inputs, outputs } = bundle.executable;
+  const batched = [...inputs, ...outputs].every((spec) => spec.batchAxis >= 0);
+  const sizes = units.map((ofVariant) => ofVariant.map((unit) => unit.batchSize));
+  return {
+    name: bundle.name,
+    sizes,
+    coalescable: inputs.length > 0 && batched && sizes.every((ofVariant) => ofVariant[0] !== 0),
+    maxBatchSize: limits.maxBatchSize,
+    maxQueueDelayNs: (limits.maxQueueDelayUs ?? bundle.maxQueueDelayUs) * 1e3,
+    maxQueueDepth: limits.maxQueueDepth,
+  };
+}
+
+/** Runs each unit without a stored cost once on zeros: it makes everything resident and seeds the estimate. */
+async function warmUp(model: Model, { device, clock, log }: ModelHost): Promise<void> {
+  for (const unit of model.units.flat()) {
+    if (unit.cost.ns !== undefined) continue;
+    const startNs = clock.nowNs();
+    const slab = await device.leaseSlab(unit.layout);
+    try {
+      for (const input of slab.inputs) input.fill(0);
+      const { executeNs } = await device.run(unit.executable, model.weights, slab);
+      unit.cost.learn(executeNs);
+      unit.executable.storeCost(executeNs);
+    } finally {
+      slab.release();
+    }
+    const { variant, batchSize } = unit;
+    log.debug("warmed up", { model: model.name, variant, batch: batchSize, ms: (clock.nowNs() - startNs) / 1e6 });
+  }
+}

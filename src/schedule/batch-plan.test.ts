@@ -1,0 +1,102 @@
+// The batch plan against the tables of its specification, and its invariants on random queues.
+import { expect, test } from "bun:test";
+import { planBatch } from "./batch-plan.ts";
+import { type BatchRules, ModelQueue } from "./ticket.ts";
+
+function queueOf(rows: readonly number[], rules: Partial<BatchRules> & { sizes: number[][] }, variants: number[] = []) {
+  const queue = new ModelQueue({
+    name: "m",
+    coalescable: true,
+    maxBatchSize: Infinity,
+    maxQueueDelayNs: 0,
+    maxQueueDepth: 1000,
+    ...rules,
+  });
+  rows.forEach((count, index) => {
+    queue.push({
+      sequence: index,
+      queue,
+      variant: variants[index] ?? 0,
+      rows: count,
+      enqueuedNs: index,
+      deadlineNs: Infinity,
+      state: "new",
+    });
+  });
+  return queue;
+}
+
+const cases: [sizes: number[], cap: number, rows: number[], size: number, taken: number][] = [
+  [[1, 4, 8], Infinity, [2, 2, 2], 4, 2],
+  [[1, 4, 8], Infinity, [6, 1], 8, 2],
+  [[1, 4, 8], 4, [2, 2, 2, 2], 4, 2],
+  [[4, 8], 2, [1, 1, 1], 4, 2],
+  [[4, 8], 2, [6, 1], 8, 1],
+  [[1, 4, 8], Infinity, [1], 1, 1],
+  [[1, 4, 8], Infinity, [1, 1, 1, 1, 1, 1, 1, 1, 1], 8, 8],
+  [[1, 4, 8], Infinity, [8, 8], 8, 1],
+  [[4], Infinity, [1], 4, 1],
+  [[2, 4], Infinity, [3, 3], 4, 1],
+];
+
+for (const [sizes, cap, rows, size, taken] of cases) {
+  test(`sizes ${sizes}, cap ${cap}, rows ${rows}: size ${size}, takes ${taken}`, () => {
+    const batch = planBatch(queueOf(rows, { sizes: [sizes], maxBatchSize: cap }));
+    expect([batch.size, batch.tickets.length]).toEqual([size, taken]);
+  });
+}
+
+test("only the leading run of the front's variant is taken", () => {
+  const queue = queueOf(
+    [1, 1, 1, 1],
+    {
+      sizes: [
+        [1, 4],
+        [1, 4],
+      ],
+    },
+    [1, 1, 0, 1],
+  );
+  const batch = planBatch(queue);
+  expect([batch.variant, batch.size, batch.tickets.length]).toEqual([1, 1, 1]);
+});
+
+test("a model that is not coalescable runs one request at its own size", () => {
+  expect(planBatch(queueOf([1, 1], { sizes: [[0]], coalescable: false })).size).toBe(0);
+  const batch = planBatch(queueOf([2, 1], { sizes: [[1, 2]], coalescable: false }));
+  expect([batch.size, batch.tickets.length]).toEqual([2, 1]);
+});
+
+test("tickets taken from the middle are skipped", () => {
+  const queue = queueOf([1, 1, 1, 1], { sizes: [[1, 4]] });
+  const [first, second] = [...queue.waiting()];
+  queue.take(second!, "removed");
+  queue.take(first!, "removed");
+  expect(queue.depth).toBe(2);
+  expect(queue.front!.sequence).toBe(2);
+  expect(planBatch(queue).tickets.map((ticket) => ticket.sequence)).toEqual([2]);
+});
+
+test("random queues: the front is in, rows fit the size, order is kept, a full batch can't grow", () => {
+  const seed = Number(process.env.XLASERVER_TEST_SEED ?? 1);
+  let state = seed;
+  const random = (below: number) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state % below;
+  };
+  for (let round = 0; round < 2000; round++) {
+    const sizes = [...new Set([1 + random(3), 1 + random(8), 1 + random(64)])].sort((a, b) => a - b);
+    const rows = Array.from({ length: 1 + random(20) }, () => 1 + random(sizes.at(-1)!));
+    const queue = queueOf(rows, { sizes: [sizes] });
+    const batch = planBatch(queue);
+    const label = `seed ${seed} round ${round}: sizes ${sizes} rows ${rows}`;
+    const sum = batch.tickets.reduce((total, ticket) => total + ticket.rows, 0);
+    expect(batch.tickets[0], label).toBe(queue.front!);
+    expect(sizes.includes(batch.size) && sum === batch.rows && sum <= batch.size, label).toBe(true);
+    expect(
+      batch.tickets.every((ticket, index) => ticket.sequence === index),
+      label,
+    ).toBe(true);
+    if (batch.full) expect(batch.rows, label).toBe(sizes.at(-1)!);
+  }
+});
