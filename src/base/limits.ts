@@ -48,3 +48,85 @@ export const PROTOBUF_MESSAGE_BYTES_MAX = 2 ** 31 - 1;
 
 /** Replies up to this many tensor bytes go out in one piece with their header: copying them costs less than a view. */
 export const REPLY_COPY_BYTES_MAX = 4096;
+
+// -- YAML: manifests and node files
+
+/** A manifest that lists ten thousand weights by name has about 600 kB; the parser takes half a second for this. */
+export const YAML_BYTES_MAX = 2 ** 20;
+
+/** Aliases of anchors: people use a handful; each costs the parser a walk over the document. */
+export const YAML_ALIASES_MAX = 100;
+
+/** Lists and mappings inside each other: ours go five deep, `provenance` is free. */
+export const YAML_DEPTH_MAX = 32;
+
+/** A text that is not YAML at all fails on every line: the first findings say enough. */
+export const YAML_ISSUES_MAX = 20;
+
+// -- bundle/
+
+/** Findings of one bundle that are reported; a damaged weights file could have a hundred thousand. */
+export const BUNDLE_ISSUES_MAX = 100;
+
+/** The safetensors format's own bound of its header. */
+export const SAFETENSORS_HEADER_BYTES_MAX = 100_000_000;
+
+/** Characters of a model's name: it is a directory's name, a label of metrics and a part of URLs. */
+export const MODEL_NAME_LENGTH_MAX = 128;
+
+/** Rows of one compiled batch: far beyond what an accelerator gains from. */
+export const COMPILED_BATCH_SIZE_MAX = 2 ** 20;
+
+/** Waiting to fill a batch for longer than a minute is a mistake of unit. */
+export const MAX_QUEUE_DELAY_US_MAX = 60_000_000;
+
+/** Priorities are queues, walked in order. */
+export const PRIORITY_LEVELS_MAX = 100;
+
+/** What a hook may take unless its bundle says otherwise: longer than any client waits for a small model. */
+export const HOOK_TIME_LIMIT_MS_DEFAULT = 10_000;
+
+/** A hook that takes more than an hour is a job, not a request. */
+export const HOOK_TIME_LIMIT_MS_MAX = 3_600_000;
+
+/** Enough of a module to tell text from bytecode from garbage. */
+export const MODULE_HEAD_BYTES = 4096;
+
+// -- net/
+
+/** HTTP/2 streams that one connection may have open (decision 15). */
+export const STREAMS_PER_CONNECTION_MAX = 1000;
+
+/** Receive windows of a stream and of a connection: enough for 1 GB/s at 30 ms of round trip. */
+export const RECEIVE_WINDOW_BYTES = 32 * 2 ** 20;
+
+/** A gRPC message, either way, as in the system that users come from. */
+export const MESSAGE_BYTES_MAX = 512 * 2 ** 20;
+
+/** A request's header list, as RFC 9113 counts it: far above what clients and proxies add. */
+export const HEADER_LIST_BYTES_MAX = 64 * 2 ** 10;
+
+/** HEADERS and CONTINUATION frames of one header block: a block within the bound above needs five of 16 KiB. */
+export const HEADER_BLOCK_FRAMES_MAX = 32;
+
+/** The frame size that we allow peers: larger frames mean fewer headers between the bytes of a tensor. */
+export const FRAME_BYTES_MAX = 2 ** 20;
+
+/** Unwritten bytes of one connection; replies beyond it wait in their own memory. Some 16 frames of the default size. */
+export const CONNECTION_OUTPUT_BYTES_MAX = 256 * 2 ** 10;
+
+/** A stream's share of a connection's output before the next stream has its turn. */
+export const OUTPUT_TURN_BYTES = 64 * 2 ** 10;
+
+/**
+ * Frames that cost us work and carry nothing (resets, pings, settings, empty data): this many at once, then so many a
+ * second. A burst of cancellations of every open stream, and pings with every read, stay far below.
+ */
+export const IDLE_FRAMES_BURST_MAX = 10_000;
+export const IDLE_FRAMES_PER_SECOND_MAX = 2_000;
+
+/** What a closed connection gets to read its last frames before it is cut off. */
+export const CONNECTION_LINGER_NS = 1e9;
+
+/** Bytes of a status message on the wire; clients refuse header lists above 8 KiB or so. */
+export const STATUS_MESSAGE_BYTES_MAX = 4096;
