@@ -104,7 +104,8 @@ export class FakeDevice implements Device {
 
   async loadExecutable(source: ModuleSource): Promise<Executable> {
     this.refuseIfLost();
-    const outcome = this.options.script?.onCompile?.(source.label, this.counts.compiled++);
+    const index = this.counts.compiled++;
+    const outcome = this.options.script?.onCompile?.(source.label, index);
     const module = parseFakeModule(source, this.operations);
     const key = Bun.hash(source.bytes).toString(16) + JSON.stringify(source.compileOptions);
     await this.sleepUntil(this.options.clock.nowNs() + this.options.compileNs + (outcome?.extraNs ?? 0));
@@ -114,7 +115,8 @@ export class FakeDevice implements Device {
 
   async loadWeights(image: Image): Promise<Weights> {
     this.refuseIfLost();
-    const outcome = this.options.script?.onLoad?.(image, this.counts.loaded++);
+    const index = this.counts.loaded++;
+    const outcome = this.options.script?.onLoad?.(image, index);
     this.reserve(image.byteLength, `weights of ${image.byteLength} bytes`);
     this.weightBytes += image.byteLength;
     const tensors = image.tensors.map((_, index) => image.tensorBytes(index).slice());
@@ -142,7 +144,8 @@ export class FakeDevice implements Device {
     assert(weights === undefined || weights instanceof FakeWeights, "the weights are of another device");
     assert(!executable.disposed && !weights?.disposed, "the executable and the weights of a run are alive");
     const { module } = executable;
-    const outcome = this.options.script?.onExecute?.(module, this.counts.executed++);
+    const index = this.counts.executed++;
+    const outcome = this.options.script?.onExecute?.(module, index);
     const bytes = slab.layout.byteLength + module.temporaryBytes;
     this.reserve(bytes, `an execution that needs ${bytes} bytes`);
     this.inFlightBytes += bytes;
