@@ -6,10 +6,10 @@
 import { availableParallelism, homedir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import * as v from "valibot";
-import type { Issue } from "../base/errors.ts";
+import { type Issue, messageOf } from "../base/errors.ts";
 import { isDirectory, readText } from "../base/files.ts";
 import { type Config, camelise, deepFreeze } from "./config.ts";
-import { throwFindings } from "./findings.ts";
+import { ConfigError, throwFindings } from "./findings.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
 import { merge, readNodeFile, setAt } from "./node-file.ts";
 import { environmentSettings, environmentWarnings, parseSettings, type TextSetting } from "./overrides.ts";
@@ -32,11 +32,17 @@ export interface LoadedConfig {
 }
 
 const NAME_VARIABLE = "XLASERVER_WORKER_NAME";
+/** Read elsewhere: by cli/ and by device/. */
+const OTHER_VARIABLES = ["XLASERVER_NODE_FILE", "XLASERVER_PJRT_PLUGIN"];
 const HOOK_THREADS_MAX = 16;
 
-/** Errors: ConfigError with every issue of every source; NOT_FOUND and the like when the file can't be read. */
+/** Errors: ConfigError with every issue of every source, or that the file can't be read. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
-  const text = sources.file === undefined ? undefined : await readText(sources.file);
+  const { file } = sources;
+  if (file === undefined) return resolveConfig(sources, undefined);
+  const text = await readText(file).catch((thrown) => {
+    throw new ConfigError([{ source: file, issues: [{ path: "", expected: "a file", received: messageOf(thrown) }] }]);
+  });
   return resolveConfig(sources, text);
 }
 
@@ -72,7 +78,10 @@ export function resolveConfig(sources: ConfigSources, text: string | undefined):
   const config = finish(parsed, worker.name ?? environment[NAME_VARIABLE], environment);
   settingsIssues.push(...crossChecks(config));
   throwFindings([{ source: fileName, issues: settingsIssues }]);
-  return { config: deepFreeze(config), warnings: environmentWarnings(json, environment, [NAME_VARIABLE]) };
+  return {
+    config: deepFreeze(config),
+    warnings: environmentWarnings(json, environment, [NAME_VARIABLE, ...OTHER_VARIABLES]),
+  };
 }
 
 /** Fills in what the machine decides: paths, threads, aliases. */

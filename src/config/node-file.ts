@@ -5,8 +5,8 @@
 
 import { dirname, resolve } from "node:path";
 import type * as v from "valibot";
-import { parseDocument } from "yaml";
 import type { Issue } from "../base/errors.ts";
+import { parseYaml } from "../base/yaml.ts";
 import { check, show } from "./findings.ts";
 import type { JsonSchema } from "./json-schema.ts";
 import type { Override } from "./overrides.ts";
@@ -26,14 +26,10 @@ const SUPERVISOR = "the supervisor, which runs several, is not in this version";
 /** The file's worker. Paths in it are made absolute from the file's directory. Issues are added to `issues`. */
 export function readNodeFile(path: string, text: string, json: JsonSchema, issues: Issue[]): WorkerSettings {
   const nothing = { name: undefined, settings: {} };
-  const document = parseDocument(text);
-  if (document.errors.length > 0) {
-    // The first line of a message says what and where; the rest is a drawing of the place.
-    const messages = document.errors.map((error) => error.message.split("\n")[0]!.replace(/:$/, ""));
-    for (const received of new Set(messages)) issues.push({ path: "", expected: "YAML", received });
-    return nothing;
-  }
-  const value: unknown = document.toJS() ?? {};
+  const yaml = parseYaml(text);
+  issues.push(...yaml.issues);
+  if (yaml.issues.length > 0) return nothing;
+  const value = yaml.value ?? {};
   const found = check(nodeSchema, json, value);
   issues.push(...found);
   if (found.length > 0) return nothing;
