@@ -1,0 +1,129 @@
+// From a decoded ModelInferRequest to a Call: every check that needs no model, in the order clients can rely on.
+//
+// A Call's tensors have a known dtype, a shape whose product is exact, and exactly the bytes that both ask for, so that
+// no later stage looks at a length again. What needs the model (declared names, ranks, extents) is infer/'s.
+// Used by service/, after it has found the model.
+
+import { ServerError } from "../base/errors.ts";
+import { type Call, type CallTensor, NO_PARAMETERS } from "../call/call.ts";
+import { type ByteSource, Chunks } from "../tensor/byte-source.ts";
+import { type Dtype, fromWire, sizeOf } from "../tensor/dtype.ts";
+import { elementCount, formatShape } from "../tensor/shape.ts";
+import type { InferInput, InferRequest } from "./infer-request.ts";
+import { checkStrings } from "./string-lengths.ts";
+import { typedToRaw } from "./typed-contents.ts";
+
+const SHARED_MEMORY = "shared_memory_region";
+const NO_BYTES = Chunks.of(new Uint8Array(0));
+
+/** What the transport knows of a request. */
+export type Transport = Pick<Call, "arrivalNs" | "deadlineNs" | "onCancel">;
+
+/**
+ * The Call of a request. Raw tensor bytes stay views onto the received message.
+ * Errors: UNIMPLEMENTED for a tensor in shared memory; INVALID_ARGUMENT naming model, tensor, value and expectation:
+ * raw contents that are not one an input, an input or output given twice, an unknown datatype, both raw and typed data
+ * or neither, a shape with a negative extent or an overflowing product, bytes or elements that differ from the shape.
+ */
+export function toCall(request: InferRequest, transport: Transport): Call {
+  const { modelName, inputs, outputs, rawInputContents: raw } = request;
+  refuseSharedMemory(request);
+  if (raw.length > 0 && raw.length !== inputs.length) {
+    throw invalid(
+      `model ${quote(modelName)}: ${raw.length} raw_input_contents for ${inputs.length} inputs, expected none or one an input`,
+    );
+  }
+  refuseDuplicates(modelName, "input", inputs);
+  const tensors = inputs.map((input, index) => toTensor(modelName, input, raw[index]));
+  refuseDuplicates(modelName, "requested output", outputs);
+  return {
+    modelName,
+    id: request.id,
+    parameters: request.parameters ?? NO_PARAMETERS,
+    inputs: tensors,
+    requestedOutputs: outputs.map(({ name }) => name),
+    ...transport,
+  };
+}
+
+function toTensor(modelName: string, input: InferInput, raw: ByteSource | undefined): CallTensor {
+  const tensor = `model ${quote(modelName)}, input ${quote(input.name)}`;
+  const dtype = fromWire(input.datatype);
+  if (!dtype) throw invalid(`${tensor}: unknown datatype ${quote(input.datatype)}`);
+  if (raw && input.contents.length > 0) {
+    throw invalid(`${tensor}: it has both contents and raw_input_contents, expected one of them`);
+  }
+  // A scalar travels as one element: no tensor that a model declares has rank 0.
+  const shape = input.shape.length === 0 ? [1] : input.shape;
+  const count = checkedCount(tensor, shape, dtype);
+  return { name: input.name, dtype, shape, data: checkedData(tensor, input, raw, dtype, shape, count) };
+}
+
+function checkedCount(tensor: string, shape: readonly number[], dtype: Dtype): number {
+  const axis = shape.findIndex((extent) => extent < 0);
+  if (axis >= 0) {
+    throw invalid(`${tensor}: shape ${formatShape(shape)}: axis ${axis + 1} is negative, expected 0 or more`);
+  }
+  const count = elementCount(shape);
+  // An element takes 1 byte at least, a string 4.
+  if (count === undefined || count > Number.MAX_SAFE_INTEGER / Math.max(sizeOf(dtype), 4)) {
+    throw invalid(`${tensor}: shape ${formatShape(shape)}: its bytes cannot be counted in 53 bits`);
+  }
+  return count;
+}
+
+function checkedData(
+  tensor: string,
+  input: InferInput,
+  raw: ByteSource | undefined,
+  dtype: Dtype,
+  shape: readonly number[],
+  count: number,
+): ByteSource {
+  if (!raw) {
+    if (input.contents.length > 0) return typedToRaw(input.contents, dtype, count, tensor);
+    if (count === 0) return NO_BYTES;
+    throw invalid(`${tensor}: it has no data, expected contents or an entry of raw_input_contents`);
+  }
+  if (dtype === "bytes") checkStrings(raw, count, tensor);
+  else if (raw.byteLength !== count * sizeOf(dtype)) {
+    throw invalid(
+      `${tensor}: ${raw.byteLength} raw bytes, expected ${count * sizeOf(dtype)} for ${input.datatype} ${formatShape(shape)}`,
+    );
+  }
+  return raw;
+}
+
+// Said before anything else: a client that uses shared memory sends no raw contents for such inputs, and what would be
+// wrong with them otherwise is not its mistake.
+function refuseSharedMemory({ modelName, inputs, outputs }: InferRequest): void {
+  const refuse = (kind: string, name: string) => {
+    throw new ServerError(
+      "UNIMPLEMENTED",
+      `model ${quote(modelName)}, ${kind} ${quote(name)}: shared memory is not served; send and take tensors in the message`,
+    );
+  };
+  for (const { name, parameters } of inputs) if (parameters?.has(SHARED_MEMORY)) refuse("input", name);
+  for (const { name, parameters } of outputs) if (parameters?.has(SHARED_MEMORY)) refuse("output", name);
+}
+
+function refuseDuplicates(modelName: string, kind: string, tensors: readonly { readonly name: string }[]): void {
+  if (tensors.length < 2) return;
+  const names = new Set<string>();
+  for (const { name } of tensors) {
+    if (names.has(name)) throw invalid(`model ${quote(modelName)}: ${kind} ${quote(name)} is given twice`);
+    names.add(name);
+  }
+}
+
+// Names come from outside and go into messages: long enough to recognise, short enough for a trailer.
+const QUOTED_LENGTH_MAX = 128;
+
+/** A name from outside in quotes, cut short when it is long. */
+export function quote(name: string): string {
+  return name.length > QUOTED_LENGTH_MAX ? `'${name.slice(0, QUOTED_LENGTH_MAX)}…'` : `'${name}'`;
+}
+
+function invalid(message: string): ServerError {
+  return new ServerError("INVALID_ARGUMENT", message);
+}
