@@ -1,14 +1,16 @@
 // CostEstimate: what one execution of a unit takes on the device, learned from what it took.
 //
-// An exponential moving average (weight 0.2 to the newest, the reference system's choice); the first measurement is
-// taken as it is. Seeded from the executable cache or by the warm-up; read by dispatch to time early commits.
-
-const NEWEST_WEIGHT = 0.2;
+// An exponential moving average; the first measurement is taken as it is. Seeded from the executable cache or by the
+// warm-up, fed by every execution; read by dispatch to time early commits.
 
 export class CostEstimate {
   private learnedNs: number | undefined;
 
-  constructor(storedNs: number | undefined) {
+  /** `newestWeight` in (0, 1] is what the newest measurement counts. */
+  constructor(
+    storedNs: number | undefined,
+    private readonly newestWeight: number,
+  ) {
     this.learnedNs = storedNs;
   }
 
@@ -19,6 +21,6 @@ export class CostEstimate {
 
   learn(measuredNs: number): void {
     const old = this.learnedNs;
-    this.learnedNs = old === undefined ? measuredNs : NEWEST_WEIGHT * measuredNs + (1 - NEWEST_WEIGHT) * old;
+    this.learnedNs = old === undefined ? measuredNs : this.newestWeight * measuredNs + (1 - this.newestWeight) * old;
   }
 }

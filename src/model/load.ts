@@ -31,6 +31,8 @@ export interface ModelHost {
   /** Builds or maps the image of a bundle's weights. */
   readonly openImage: (source: WeightsSource) => Promise<Image>;
   readonly limits: (name: string) => ModelLimits;
+  /** What the newest measurement counts in an estimated cost, in (0, 1]. */
+  readonly costEmaAlpha: number;
 }
 
 /** The operator's limits of one model. */
@@ -47,7 +49,7 @@ export async function loadModel(bundle: Bundle, generation: number, host: ModelH
   const executables = await loadExecutables(bundle, host.device, acquired);
   const units = bundle.variants.map((_, variant) =>
     bundle.modules.flatMap((module, index) =>
-      module.variant === variant ? makeUnit(bundle, module, executables[index]!) : [],
+      module.variant === variant ? makeUnit(bundle, module, executables[index]!, host) : [],
     ),
   );
   const weights = await loadWeights(bundle, host, acquired);
@@ -96,7 +98,7 @@ async function loadExecutables(
   return executables;
 }
 
-function makeUnit(bundle: Bundle, module: ModuleFile, executable: Executable): Unit {
+function makeUnit(bundle: Bundle, module: ModuleFile, executable: Executable, host: ModelHost): Unit {
   const { inputs, outputs } = bundle.executable;
   const inputTypes = executable.parameters.slice(0, inputs.length);
   return {
@@ -106,7 +108,7 @@ function makeUnit(bundle: Bundle, module: ModuleFile, executable: Executable): U
     layout: slabLayout(inputTypes, executable.results),
     inputRows: inputs.map((spec, index) => rowsOf(spec, inputTypes[index]!)),
     outputRows: outputs.map((spec, index) => rowsOf(spec, executable.results[index]!)),
-    cost: new CostEstimate(executable.storedCostNs),
+    cost: new CostEstimate(executable.storedCostNs, host.costEmaAlpha),
   };
 }
 
