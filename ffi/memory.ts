@@ -118,11 +118,19 @@ export class Arena implements Disposable {
   }
 }
 
-const live = new Map<string, number>();
+/** How many handles of one kind this thread owns. */
+export interface HandleCounter {
+  readonly noun: string;
+  live: number;
+}
 
-/** Notes that this thread took (+1) or gave back (-1) a handle of kind `noun`. */
-export function countHandle(noun: string, delta: 1 | -1): void {
-  live.set(noun, (live.get(noun) ?? 0) + delta);
+const counters: HandleCounter[] = [];
+
+/** A counter for the handles called `noun`; whoever owns such handles keeps it and counts up and down. */
+export function handleCounter(noun: string): HandleCounter {
+  const counter = { noun, live: 0 };
+  counters.push(counter);
+  return counter;
 }
 
 /**
@@ -130,5 +138,5 @@ export function countHandle(noun: string, delta: 1 | -1): void {
  * thread adopts leaves this thread's count and enters that one's.
  */
 export function liveHandles(): Record<string, number> {
-  return Object.fromEntries([...live].filter(([, count]) => count !== 0));
+  return Object.fromEntries(counters.filter(({ live }) => live !== 0).map(({ noun, live }) => [noun, live]));
 }

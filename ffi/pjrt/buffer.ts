@@ -4,7 +4,7 @@
 // (until transfer completes), or as long as the buffer lives (zero-copy). Nothing here blocks; what is not finished on
 // return says so by an event. Used by device/, inputs and outputs of executable.ts.
 
-import { type Address, int64sAt, NULL } from "../memory.ts";
+import { type Address, handleCounter, int64sAt, NULL } from "../memory.ts";
 import type { PjrtApi } from "./api.ts";
 import type { PjrtClient } from "./client.ts";
 import type { PjrtDevice } from "./device.ts";
@@ -21,9 +21,11 @@ export interface BufferWithRelease {
   readonly hostReleased: PjrtEvent;
 }
 
+const buffers = handleCounter("buffer");
+
 export class PjrtBuffer extends PjrtHandle {
   private constructor(api: PjrtApi, handle: Address, ownership: Ownership) {
-    super(api, handle, ownership, "buffer");
+    super(api, handle, ownership, buffers);
   }
 
   /** Takes over a buffer that PJRT gave, or that another thread released. */

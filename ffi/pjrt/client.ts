@@ -3,7 +3,7 @@
 // Everything made with a client must be disposed before the client is. Unknown create options fail with the plugin's
 // message. One client a process in production; other threads borrow it. Used by device/.
 
-import { type Address, Arena, addressesAt, textAt } from "../memory.ts";
+import { type Address, Arena, addressesAt, handleCounter, textAt } from "../memory.ts";
 import { PjrtApi } from "./api.ts";
 import { PjrtDevice } from "./device.ts";
 import { type Ownership, PjrtHandle } from "./handle.ts";
@@ -15,9 +15,11 @@ export interface ClientHandle {
   readonly client: Address;
 }
 
+const clients = handleCounter("client");
+
 export class PjrtClient extends PjrtHandle {
   private constructor(api: PjrtApi, handle: Address, ownership: Ownership) {
-    super(api, handle, ownership, "client");
+    super(api, handle, ownership, clients);
   }
 
   /**

@@ -5,13 +5,15 @@
 // Made by buffers, executions and transfers.
 
 import { JSCallback, type Pointer } from "bun:ffi";
-import { type Address, NULL } from "../memory.ts";
+import { type Address, handleCounter, NULL } from "../memory.ts";
 import type { PjrtApi } from "./api.ts";
 import { type Ownership, PjrtHandle } from "./handle.ts";
 
+const events = handleCounter("event");
+
 export class PjrtEvent extends PjrtHandle {
   private constructor(api: PjrtApi, handle: Address, ownership: Ownership) {
-    super(api, handle, ownership, "event");
+    super(api, handle, ownership, events);
   }
 
   /** Takes over an event that PJRT gave, or that another thread released. */

@@ -5,7 +5,7 @@
 // its outputs' events, not here. A thread launches one execution at a time; the lists for C are reused. Used by device/.
 
 import { voidFunction } from "../library.ts";
-import { type Address, Arena, bytesAt } from "../memory.ts";
+import { type Address, Arena, bytesAt, handleCounter } from "../memory.ts";
 import type { PjrtApi } from "./api.ts";
 import type { PjrtBuffer } from "./buffer.ts";
 import type { PjrtClient } from "./client.ts";
@@ -24,6 +24,8 @@ export interface ExecutableHandle {
   readonly donatable: Donatable;
 }
 
+const executables = handleCounter("executable");
+
 export class PjrtExecutable extends PjrtHandle {
   private readonly launch: Launch;
 
@@ -34,7 +36,7 @@ export class PjrtExecutable extends PjrtHandle {
     readonly outputCount: number,
     private readonly donatable: Donatable,
   ) {
-    super(api, handle, ownership, "executable");
+    super(api, handle, ownership, executables);
     this.launch = new Launch(outputCount, donatable);
   }
 

@@ -5,7 +5,7 @@
 // borrows must end before the owner disposes. Base class of client, executable, buffer, event and transfer.
 
 import { assert } from "../../src/base/errors.ts";
-import { type Address, countHandle, NULL } from "../memory.ts";
+import { type Address, type HandleCounter, NULL } from "../memory.ts";
 import type { PjrtApi } from "./api.ts";
 
 /** Whether a wrapper destroys what it wraps. */
@@ -18,25 +18,25 @@ export abstract class PjrtHandle implements Disposable {
     readonly api: PjrtApi,
     handle: Address,
     private readonly ownership: Ownership,
-    private readonly noun: string,
+    private readonly counter: HandleCounter,
   ) {
-    assert(handle !== NULL, `PJRT gave a null ${noun}`);
+    if (handle === NULL) throw new Error(`invariant broken: PJRT gave a null ${counter.noun}`);
     this.handle = handle;
-    if (ownership === "owned") countHandle(noun, 1);
+    if (ownership === "owned") counter.live++;
   }
 
   /** The native handle, for calls and for another thread's `borrow` or `adopt`. */
   get address(): Address {
-    assert(this.handle !== NULL, `PJRT ${this.noun} is used after its end`);
+    if (this.handle === NULL) throw new Error(`invariant broken: PJRT ${this.counter.noun} is used after its end`);
     return this.handle;
   }
 
   /** Gives the handle up without destroying it and returns it, for `adopt` in any thread. */
   release(): Address {
-    assert(this.ownership === "owned", `a borrowed PJRT ${this.noun} is not ours to give away`);
+    assert(this.ownership === "owned", `a borrowed PJRT ${this.counter.noun} is not ours to give away`);
     const handle = this.address;
     this.handle = NULL;
-    countHandle(this.noun, -1);
+    this.counter.live--;
     return handle;
   }
 
@@ -46,7 +46,7 @@ export abstract class PjrtHandle implements Disposable {
     if (handle === NULL) return;
     this.handle = NULL;
     if (this.ownership === "borrowed") return;
-    countHandle(this.noun, -1);
+    this.counter.live--;
     this.destroy(handle);
   }
 

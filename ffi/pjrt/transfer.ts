@@ -4,7 +4,7 @@
 // a buffer, it stays writable: an arena of device memory, read through views (buffer.ts: viewOfDevice). Dispose the transfer
 // only after its writes are done. Used by device/.
 
-import type { Address } from "../memory.ts";
+import { type Address, handleCounter } from "../memory.ts";
 import type { PjrtApi } from "./api.ts";
 import { PjrtBuffer } from "./buffer.ts";
 import type { PjrtClient } from "./client.ts";
@@ -14,9 +14,11 @@ import { type Ownership, PjrtHandle } from "./handle.ts";
 import type { HostShape } from "./host-shape.ts";
 import { ShapeSpec } from "./structs.ts";
 
+const transfers = handleCounter("transfer");
+
 export class PjrtTransfer extends PjrtHandle {
   private constructor(api: PjrtApi, handle: Address, ownership: Ownership) {
-    super(api, handle, ownership, "transfer");
+    super(api, handle, ownership, transfers);
   }
 
   /** Allocates one buffer for each of `shapes` in the default memory of `device`. */

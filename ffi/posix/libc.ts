@@ -3,12 +3,13 @@
 // Nothing but this folder calls libc. Sizes and offsets are numbers up to 2^53. The name is glibc's; musl has another
 // soname, and XLA plugins need glibc anyway. Used by the files beside it.
 
-import { type Pointer, read } from "bun:ffi";
+import { FFIType, type Pointer, read } from "bun:ffi";
 import { ServerError, type StatusCode } from "../../src/base/errors.ts";
 import { openLibrary } from "../library.ts";
 
 export const libc = openLibrary("libc.so.6", {
-  mmap: { args: ["ptr", "u64", "i32", "i32", "i32", "i64"], returns: "ptr" },
+  // As an integer, MAP_FAILED is -1; as a pointer it would be 2^64 - 1, which no number holds.
+  mmap: { args: ["ptr", "u64", "i32", "i32", "i32", "i64"], returns: FFIType.i64_fast },
   munmap: { args: ["ptr", "u64"], returns: "i32" },
   madvise: { args: ["ptr", "u64", "i32"], returns: "i32" },
   posix_memalign: { args: ["ptr", "u64", "u64"], returns: "i32" },
@@ -16,7 +17,7 @@ export const libc = openLibrary("libc.so.6", {
   setenv: { args: ["ptr", "ptr", "i32"], returns: "i32" },
   unsetenv: { args: ["ptr"], returns: "i32" },
   getenv: { args: ["ptr"], returns: "ptr" },
-  strlen: { args: ["ptr"], returns: "u64" },
+  strlen: { args: ["ptr"], returns: FFIType.u64_fast },
   flock: { args: ["i32", "i32"], returns: "i32" },
   __errno_location: { args: [], returns: "ptr" },
   strerror: { args: ["i32"], returns: "cstring" },

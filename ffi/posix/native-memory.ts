@@ -5,7 +5,7 @@
 
 import type { Pointer } from "bun:ffi";
 import { assert } from "../../src/base/errors.ts";
-import { type Address, addressOf, bytesAt, countHandle, loadUint64, NULL } from "../memory.ts";
+import { type Address, addressOf, bytesAt, type HandleCounter, handleCounter, loadUint64, NULL } from "../memory.ts";
 import { errno, libc, posixError } from "./libc.ts";
 
 const PROT_READ = 1;
@@ -13,19 +13,22 @@ const PROT_WRITE = 2;
 const MAP_SHARED = 1;
 const MAP_PRIVATE = 2;
 const MAP_ANONYMOUS = 0x20;
-const MAP_FAILED = 2 ** 64;
+const MAP_FAILED = -1;
 
 /** madvise(2) advice. */
 const ADVICE = { sequential: 2, willNeed: 3, dontNeed: 4, hugePage: 14 } as const;
+
+const heapBlocks = handleCounter("heap block");
+const mappings = handleCounter("mapping");
 
 export class NativeMemory implements Disposable {
   private constructor(
     private start: Address,
     readonly byteLength: number,
-    private readonly noun: string,
+    private readonly counter: HandleCounter,
     private readonly free: (address: Address) => void,
   ) {
-    countHandle(noun, 1);
+    counter.live++;
   }
 
   /** `byteLength` bytes of the heap, uninitialised, at a multiple of `alignment` (a power of two, at least 8). */
@@ -34,7 +37,7 @@ export class NativeMemory implements Disposable {
     const result = libc.posix_memalign(addressOf(out) as number as Pointer, alignment, byteLength);
     if (result !== 0) throw posixError(`allocating ${byteLength} bytes aligned to ${alignment}`, result);
     const address = loadUint64(out, 0) as Address;
-    return new NativeMemory(address, byteLength, "heap block", (block) => libc.free(block as number as Pointer));
+    return new NativeMemory(address, byteLength, heapBlocks, (block) => libc.free(block as number as Pointer));
   }
 
   /** `byteLength` bytes of zeroed anonymous pages. */
@@ -57,13 +60,13 @@ export class NativeMemory implements Disposable {
 
   /** For mapPages alone. */
   static mapped(address: Address, byteLength: number): NativeMemory {
-    return new NativeMemory(address, byteLength, "mapping", (start) => {
+    return new NativeMemory(address, byteLength, mappings, (start) => {
       libc.munmap(start as number as Pointer, byteLength);
     });
   }
 
   get address(): Address {
-    assert(this.start !== NULL, `a ${this.noun} is used after it was freed`);
+    assert(this.start !== NULL, `a ${this.counter.noun} is used after it was freed`);
     return this.start;
   }
 
@@ -81,7 +84,7 @@ export class NativeMemory implements Disposable {
     if (this.start === NULL) return;
     const { start } = this;
     this.start = NULL;
-    countHandle(this.noun, -1);
+    this.counter.live--;
     this.free(start);
   }
 }
@@ -93,10 +96,9 @@ function mapPages(
   fd: number,
   offsetBytes: number,
 ): NativeMemory {
-  const address = libc.mmap(null, byteLength, protection, flags, fd, offsetBytes);
-  // MAP_FAILED is the highest address; as a number it is rounded to 2^64.
-  if (address === null || address >= MAP_FAILED) {
+  const address = Number(libc.mmap(null, byteLength, protection, flags, fd, offsetBytes));
+  if (address === MAP_FAILED) {
     throw posixError(`mapping ${byteLength} bytes${fd < 0 ? "" : ` of file descriptor ${fd}`}`, errno());
   }
-  return NativeMemory.mapped(address as number as Address, byteLength);
+  return NativeMemory.mapped(address as Address, byteLength);
 }

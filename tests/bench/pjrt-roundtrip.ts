@@ -1,0 +1,202 @@
+// The price of the owned PJRT objects: a round trip of a 16-float identity, against the same calls written out by hand.
+//
+// Host to device, execute, await, device to host. Contestants run in turns in one process, so that a ratio is of one run on
+// one machine; `measureRoundTrips` takes further ones (a device layer), and the first is what the others are compared with.
+// Run it: bun tests/bench/pjrt-roundtrip.ts [plugin]
+
+import { CFunction, type Pointer } from "bun:ffi";
+import { addressesAt, addressOf } from "../../ffi/memory.ts";
+import { PjrtBuffer } from "../../ffi/pjrt/buffer.ts";
+import { PjrtClient } from "../../ffi/pjrt/client.ts";
+import { encodeCompileOptions } from "../../ffi/pjrt/compile-options.ts";
+import { PjrtExecutable } from "../../ffi/pjrt/executable.ts";
+import { API_FUNCTIONS } from "../../ffi/pjrt/function-order.ts";
+import { HostShape } from "../../ffi/pjrt/host-shape.ts";
+import { loadPlugin } from "../../ffi/pjrt/plugin.ts";
+import { ApiHead } from "../../ffi/pjrt/structs.ts";
+import { TEST_PLUGIN_NAMES, type TestPluginName, testPlugin } from "../support/plugins.ts";
+
+const FLOATS = 16;
+const BYTES = FLOATS * 4;
+const F32 = 11;
+
+export const IDENTITY_MODULE = new TextEncoder().encode(
+  `module @identity { func.func public @main(%x: tensor<${FLOATS}xf32>) -> tensor<${FLOATS}xf32> { return %x : tensor<${FLOATS}xf32> } }`,
+);
+
+/** One way to do the round trip: `run` brings `input` to the device, executes, and fills `output`. */
+export interface Contestant {
+  readonly name: string;
+  run(input: Float32Array, output: Float32Array): void | Promise<void>;
+}
+
+export interface RoundTripResult {
+  readonly name: string;
+  /** Median over the rounds of one round trip. */
+  readonly medianUs: number;
+  /** Median over the rounds of this contestant's time divided by the first one's in the same round. */
+  readonly ratio: number;
+}
+
+/** Runs the contestants in turns and checks that each returns what it was given. */
+export async function measureRoundTrips(
+  contestants: readonly Contestant[],
+  { rounds = 60, callsPerRound = 500 } = {},
+): Promise<RoundTripResult[]> {
+  const input = new Float32Array(new ArrayBuffer(BYTES)).map((_, index) => index + 0.5);
+  const output = new Float32Array(new ArrayBuffer(BYTES));
+  const timesUs: number[][] = contestants.map(() => []);
+  const warmUpRounds = 4;
+  for (let round = -warmUpRounds; round < rounds; round++) {
+    for (const [index, contestant] of contestants.entries()) {
+      output.fill(0);
+      const startNs = Bun.nanoseconds();
+      for (let call = 0; call < callsPerRound; call++) {
+        const pending = contestant.run(input, output);
+        if (pending) await pending;
+      }
+      const us = (Bun.nanoseconds() - startNs) / 1e3 / callsPerRound;
+      if (round >= 0) timesUs[index]!.push(us);
+      if (output.some((value, at) => value !== input[at])) throw new Error(`${contestant.name} returned wrong values`);
+    }
+  }
+  const first = timesUs[0]!;
+  return contestants.map(({ name }, index) => ({
+    name,
+    medianUs: median(timesUs[index]!),
+    ratio: median(timesUs[index]!.map((us, round) => us / first[round]!)),
+  }));
+}
+
+/** The owned objects of ffi/pjrt. */
+export function ownedObjects(client: PjrtClient, executable: PjrtExecutable): Contestant {
+  const device = client.devices()[0]!;
+  const shape = new HostShape(F32, [FLOATS]);
+  return {
+    name: "owned objects",
+    run(input, output) {
+      using argument = PjrtBuffer.copyFromHost(client, device, addressOf(input), shape);
+      const { outputs, done } = executable.execute([argument]);
+      using result = outputs[0]!;
+      using _ = done;
+      done.await();
+      using copied = result.toHost(addressOf(output), BYTES);
+      copied.await();
+    },
+  };
+}
+
+// C reads these through addresses, which the garbage collector does not see.
+const handWrittenMemory: Uint32Array[] = [];
+
+/** The same calls with nothing between bun:ffi and the structs; every field that stays the same is set beforehand. */
+export function handWritten(client: PjrtClient, executable: PjrtExecutable): Contestant {
+  const table = addressesAt((client.api.address + ApiHead.stride) as typeof client.api.address, API_FUNCTIONS.length);
+  const bind = (name: (typeof API_FUNCTIONS)[number]) =>
+    CFunction({ ptr: table[API_FUNCTIONS.indexOf(name)]! as number as Pointer, args: ["ptr"], returns: "ptr" });
+  const fromHost = bind("PJRT_Client_BufferFromHostBuffer");
+  const execute = bind("PJRT_LoadedExecutable_Execute");
+  const awaitEvent = bind("PJRT_Event_Await");
+  const destroyEvent = bind("PJRT_Event_Destroy");
+  const toHost = bind("PJRT_Buffer_ToHostBuffer");
+  const destroyBuffer = bind("PJRT_Buffer_Destroy");
+
+  const struct = (words: number[]) => {
+    const view = new Uint32Array(new ArrayBuffer(words.length * 8));
+    handWrittenMemory.push(view);
+    for (const [index, word] of words.entries()) put(view, index, word);
+    return view;
+  };
+  const dims = struct([FLOATS]);
+  const inputs = struct([0]);
+  const inputLists = struct([addressOf(inputs)]);
+  const outputs = struct([0]);
+  const outputLists = struct([addressOf(outputs)]);
+  const done = struct([0]);
+  const options = struct([112, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+  const device = client.devices()[0]!.address;
+  const fromHostArgs = struct([120, 0, client.address, 0, F32, addressOf(dims), 1, 0, 0, 0, device, 0, 0, 0, 0]);
+  const executeArgs = struct([
+    80,
+    0,
+    executable.address,
+    addressOf(options),
+    addressOf(inputLists),
+    1,
+    1,
+    addressOf(outputLists),
+    addressOf(done),
+    0,
+  ]);
+  const toHostArgs = struct([56, 0, 0, 0, 0, BYTES, 0]);
+  const eventArgs = struct([24, 0, 0]);
+  const bufferArgs = struct([24, 0, 0]);
+  const fromHostAt = addressOf(fromHostArgs);
+  const executeAt = addressOf(executeArgs);
+  const toHostAt = addressOf(toHostArgs);
+  const eventAt = addressOf(eventArgs);
+  const bufferAt = addressOf(bufferArgs);
+  const check = (error: unknown) => {
+    if (error) throw new Error("a PJRT call failed");
+  };
+  const copy = (target: Uint32Array, at: number, source: Uint32Array, from: number) => {
+    target[at * 2] = source[from * 2]!;
+    target[at * 2 + 1] = source[from * 2 + 1]!;
+  };
+  return {
+    name: "by hand",
+    run(input, output) {
+      put(fromHostArgs, 3, addressOf(input));
+      check(fromHost(fromHostAt));
+      copy(eventArgs, 2, fromHostArgs, 13);
+      check(destroyEvent(eventAt));
+      copy(inputs, 0, fromHostArgs, 14);
+      check(execute(executeAt));
+      copy(eventArgs, 2, done, 0);
+      check(awaitEvent(eventAt));
+      check(destroyEvent(eventAt));
+      copy(toHostArgs, 2, outputs, 0);
+      put(toHostArgs, 4, addressOf(output));
+      check(toHost(toHostAt));
+      copy(eventArgs, 2, toHostArgs, 6);
+      check(awaitEvent(eventAt));
+      check(destroyEvent(eventAt));
+      copy(bufferArgs, 2, outputs, 0);
+      check(destroyBuffer(bufferAt));
+      copy(bufferArgs, 2, inputs, 0);
+      check(destroyBuffer(bufferAt));
+    },
+  };
+}
+
+function put(view: Uint32Array, index: number, value: number): void {
+  view[index * 2] = value;
+  view[index * 2 + 1] = value / 2 ** 32;
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+/** One row a contestant. */
+export function formatRoundTrips(results: readonly RoundTripResult[]): string {
+  return results
+    .map(
+      ({ name, medianUs, ratio }) => `${name.padEnd(16)} ${medianUs.toFixed(1).padStart(8)} us  x ${ratio.toFixed(3)}`,
+    )
+    .join("\n");
+}
+
+async function main(name: TestPluginName): Promise<void> {
+  const plugin = await testPlugin(name);
+  if (plugin.path === undefined) return console.log(`skipped: ${plugin.skip}`);
+  const api = loadPlugin(plugin.path);
+  using client = PjrtClient.create(api, { cpu_device_count: 1 });
+  using executable = PjrtExecutable.compile(client, IDENTITY_MODULE, encodeCompileOptions());
+  const results = await measureRoundTrips([handWritten(client, executable), ownedObjects(client, executable)]);
+  console.log(
+    `round trip of ${FLOATS} floats, ${name} (PJRT API 0.${api.version.minor})\n${formatRoundTrips(results)}`,
+  );
+}
+
+if (import.meta.main) await main(TEST_PLUGIN_NAMES.find((name) => name === process.argv[2]) ?? "lammps");
