@@ -10,7 +10,7 @@ import { watch } from "./run.mjs";
 
 /** Suites in the order they run: quick ones first. `tests` are the paths that hold them. */
 const BUN_SUITES = [
-  { name: "unit", tests: ["src", "ffi", "tests/support", "tests/tidy.test.ts"] },
+  { name: "unit", tests: ["src", "ffi", "bundles", "tests/support", "tests/tidy", "tests/tidy.test.ts"] },
   { name: "golden", tests: ["tests/golden"] },
   { name: "contract", tests: ["tests/contract"] },
   { name: "sim", tests: ["tests/sim"] },

@@ -1,3 +1,5 @@
+// Bundles in temporary repositories are copies that tests may damage, and the committed weights are reproducible.
+
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
