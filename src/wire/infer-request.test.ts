@@ -9,7 +9,7 @@ import {
   type ModelInferRequest,
   ModelInferRequestSchema,
 } from "../../proto/gen/grpc_service_pb.ts";
-import { randomPieces, randomRequestBytes } from "../../tests/support/infer-messages.ts";
+import { randomBytes, randomPieces, randomRequestBytes } from "../../tests/support/infer-messages.ts";
 import { ServerError } from "../base/errors.ts";
 import { REQUEST_PARAMETERS_MAX, REQUEST_TENSORS_MAX, WIRE_STRING_BYTES_MAX } from "../base/limits.ts";
 import { Rng } from "../base/rng.ts";
@@ -157,9 +157,9 @@ test("a truncated request is refused exactly where the generated codec refuses i
 test("damaged and random bytes are refused or decode as the generated codec decodes them", () => {
   let accepted = 0;
   seeded(4000, (rng) => {
-    const bytes = rng.chance(0.2) ? rng.bytes(rng.int(60)) : randomRequestBytes(rng);
-    for (let damage = 1 + rng.int(3); damage > 0 && bytes.length > 0; damage--) {
-      bytes[rng.int(bytes.length)] = rng.chance(0.5) ? rng.int(256) : rng.pick([0, 0x7f, 0x80, 0xff]);
+    const bytes = rng.chance(0.2) ? randomBytes(rng, rng.below(60)) : randomRequestBytes(rng);
+    for (let damage = 1 + rng.below(3); damage > 0 && bytes.length > 0; damage--) {
+      bytes[rng.below(bytes.length)] = rng.chance(0.5) ? rng.below(256) : rng.pick([0, 0x7f, 0x80, 0xff]);
     }
     if (refusal(bytes) !== "decoded") return;
     const request = decode([bytes]);

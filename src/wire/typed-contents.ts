@@ -120,7 +120,7 @@ function elementStore(
       const value = unsigned ? reader.int32() >>> 0 : reader.int32();
       values[index] = value;
       // The array keeps the low bits only; what comes back different did not fit.
-      if (values[index] !== value) throw invalid(`${tensor}: element ${index} is ${value}, not a ${wireName(dtype)}`);
+      if (values[index] !== value) throw invalid(`${tensor}: element ${index} is ${value}, beyond ${wireName(dtype)}`);
     },
   };
 }

@@ -45,9 +45,9 @@ function unknownField(rng: Rng): Field {
     (writer) => writer.tag(number, WireType.Varint).uint64(rng.pick(INTEGERS) & (2n ** 64n - 1n)),
     (writer) => writer.tag(number, WireType.Bit64).double(rng.next()),
     (writer) => writer.tag(number, WireType.Bit32).float(rng.next()),
-    (writer) => writer.tag(number, WireType.LengthDelimited).bytes(rng.bytes(rng.int(20))),
+    (writer) => writer.tag(number, WireType.LengthDelimited).bytes(randomBytes(rng, rng.below(20))),
     (writer) => {
-      writer.tag(number, WireType.StartGroup).tag(3, WireType.Varint).int32(rng.int(9));
+      writer.tag(number, WireType.StartGroup).tag(3, WireType.Varint).int32(rng.below(9));
       if (rng.chance(0.5)) writer.tag(number, WireType.StartGroup).tag(number, WireType.EndGroup);
       writer.tag(number, WireType.EndGroup);
     },
@@ -63,7 +63,7 @@ function bytes(number: number, value: Uint8Array): Field {
 }
 
 function some<T>(rng: Rng, max: number, make: () => T): T[] {
-  return Array.from({ length: rng.int(max + 1) }, make);
+  return Array.from({ length: rng.below(max + 1) }, make);
 }
 
 /** Elements of a repeated number, in packed runs and single elements. */
@@ -77,7 +77,7 @@ export function repeated(
   const fields: Field[] = [];
   for (let index = 0; index < elements.length; ) {
     const packed = packing === "packed" || (packing === "any" && rng.chance(0.5));
-    const run = packing === "packed" ? elements.length : packed ? rng.int(elements.length - index + 1) : 1;
+    const run = packing === "packed" ? elements.length : packed ? rng.below(elements.length - index + 1) : 1;
     const part = elements.slice(index, index + run);
     fields.push((writer) => {
       if (!packed) {
@@ -123,9 +123,9 @@ function contents(rng: Rng): Uint8Array {
       : [];
   return interleave(rng, [
     integers(1, (writer) => writer.bool(rng.chance(0.5))),
-    integers(2, (writer) => writer.int32(rng.uint32() | 0)),
+    integers(2, (writer) => writer.int32(rng.below(2 ** 32) | 0)),
     integers(3, (writer) => writer.int64(rng.pick(INTEGERS))),
-    integers(4, (writer) => writer.uint32(rng.uint32())),
+    integers(4, (writer) => writer.uint32(rng.below(2 ** 32))),
     integers(5, (writer) => writer.uint64(rng.pick(INTEGERS) & (2n ** 64n - 1n))),
     repeated(
       rng,
@@ -139,7 +139,7 @@ function contents(rng: Rng): Uint8Array {
       WireType.Bit64,
       some(rng, 4, () => (writer: BinaryWriter) => writer.double(rng.next())),
     ),
-    some(rng, 3, () => bytes(8, rng.bytes(rng.int(9)))),
+    some(rng, 3, () => bytes(8, randomBytes(rng, rng.below(9)))),
   ]);
 }
 
@@ -163,15 +163,19 @@ export function randomRequestBytes(rng: Rng): Uint8Array {
     parameters(rng, 4),
     some(rng, 3, () => bytes(5, input(rng))),
     some(rng, 2, () => bytes(6, interleave(rng, [[text(1, rng.pick(NAMES))], parameters(rng, 2)]))),
-    some(rng, 3, () => bytes(7, rng.bytes(rng.pick([0, 1, 64, 300])))),
+    some(rng, 3, () => bytes(7, randomBytes(rng, rng.pick([0, 1, 64, 300])))),
   ]);
+}
+
+export function randomBytes(rng: Rng, length: number): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from({ length }, () => rng.below(256));
 }
 
 /** The bytes cut at random places into pieces. */
 export function randomPieces(rng: Rng, whole: Uint8Array): Uint8Array[] {
   const pieces: Uint8Array[] = [];
   for (let at = 0; at < whole.length; ) {
-    const size = 1 + rng.int(rng.chance(0.5) ? 4 : whole.length);
+    const size = 1 + rng.below(rng.chance(0.5) ? 4 : whole.length);
     pieces.push(whole.subarray(at, Math.min(at + size, whole.length)));
     at += size;
   }
