@@ -75,12 +75,22 @@ export function sameIdentity(a: FileIdentity, b: FileIdentity): boolean {
   return a.path === b.path && a.byteLength === b.byteLength && a.modifiedMs === b.modifiedMs && a.inode === b.inode;
 }
 
+/** What stands at a path, symbolic links followed; `other` too where nothing does, or it can't be looked at. */
+export function kindOf(path: string): DirectoryEntry["kind"] {
+  try {
+    const stat = statSync(path);
+    return stat.isFile() ? "file" : stat.isDirectory() ? "directory" : "other";
+  } catch {
+    return "other"; // a dangling link, a loop of links, a directory that may not be searched
+  }
+}
+
 export function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  return kindOf(path) === "directory";
 }
 
 export function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+  return kindOf(path) === "file";
 }
 
 /** The path with every symbolic link resolved. Errors: NOT_FOUND and the like. */
@@ -92,15 +102,12 @@ export function realPath(path: string): string {
   }
 }
 
-/** The entries of a directory in order of name, symbolic links followed; a dangling link is `other`. */
+/** The entries of a directory in order of name, symbolic links followed; what can't be looked at is `other`. */
 export function listDirectory(path: string): DirectoryEntry[] {
   try {
     return readdirSync(path)
       .sort()
-      .map((name) => {
-        const stat = statSync(join(path, name), { throwIfNoEntry: false });
-        return { name, kind: stat?.isFile() ? "file" : stat?.isDirectory() ? "directory" : "other" };
-      });
+      .map((name) => ({ name, kind: kindOf(join(path, name)) }));
   } catch (thrown) {
     throw fileError(thrown, "list", path);
   }
