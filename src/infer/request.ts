@@ -43,7 +43,7 @@ export async function infer(inference: Inference, call: Call): Promise<Reply> {
     inference.admission.enter(byteLength);
     let reply: Reply;
     try {
-      const hookCall: HookCall = { call, lifetime, state: {} };
+      const hookCall: HookCall = { call, lifetime, state: undefined };
       const checked = await validate(model, call, hookCall);
       rows = checked.rows;
       executed = await execute(inference.dispatcher, checked, lifetime);

@@ -1,0 +1,66 @@
+// The repository: every bundle of the model directories, loaded once, side by side, each on its own account.
+//
+// A bundle that is broken becomes an unavailable entry with its reason; it stops nobody. Called by worker/ at start;
+// the set of models is fixed from then on (model_control_mode static).
+
+import { messageOf } from "../base/errors.ts";
+import type { Bundle } from "../bundle/bundle.ts";
+import { discoverBundles, readCandidate } from "../bundle/discover.ts";
+import { loadModel, type ModelHost } from "./load.ts";
+import type { Registry } from "./registry.ts";
+
+export interface RepositoryOptions {
+  readonly directories: readonly string[];
+  /** Names to serve; empty means all. */
+  readonly include: readonly string[];
+}
+
+/**
+ * Loads all bundles and resolves when every one has settled in the registry.
+ * Errors: NOT_FOUND when a model directory itself can't be read.
+ */
+export async function loadRepository(options: RepositoryOptions, registry: Registry, host: ModelHost): Promise<void> {
+  const { log } = host;
+  const { candidates, rootErrors } = discoverBundles(options.directories);
+  if (rootErrors[0]) throw rootErrors[0];
+  const wanted = candidates.filter(({ name }) => options.include.length === 0 || options.include.includes(name));
+  for (const name of options.include) {
+    if (!wanted.some((candidate) => candidate.name === name)) log.warn("model not found", { model: name });
+  }
+  // Of two bundles with one name the first is served; the second is only reported, it must not take the name's entry.
+  for (const { error } of wanted) if (error) log.error("bundle ignored", { error });
+  const candidatesByName = wanted.filter(({ error }) => !error);
+  for (const { name } of candidatesByName) registry.begin(name);
+  await Promise.all(
+    candidatesByName.map(async (candidate) => {
+      const { name } = candidate;
+      try {
+        const { bundle, error } = readCandidate(candidate);
+        if (!bundle) throw error;
+        await load(bundle, registry, host);
+      } catch (thrown) {
+        registry.refuse(name, messageOf(thrown));
+        log.error("model unavailable", { model: name, error: thrown });
+      }
+    }),
+  );
+}
+
+/** Loads one bundle into the registry. Errors: as loadModel. */
+export async function load(bundle: Bundle, registry: Registry, host: ModelHost): Promise<void> {
+  const { clock, log } = host;
+  const startNs = clock.nowNs();
+  for (const warning of bundle.warnings) log.warn("bundle", { model: bundle.name, warning });
+  const model = await loadModel(bundle, 1, host);
+  registry.admit(model);
+  const units = model.units.flat();
+  log.info("model ready", {
+    model: model.name,
+    variants: bundle.variants.length,
+    sizes: [...new Set(units.map(({ batchSize }) => batchSize))].join(","),
+    weightBytes: model.weights?.byteLength ?? 0,
+    scratchBytes: Math.max(...units.map(({ executable }) => executable.memory.temporaryBytes)),
+    hooks: bundle.hooks !== undefined,
+    ms: Math.round((clock.nowNs() - startNs) / 1e6),
+  });
+}
