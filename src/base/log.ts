@@ -5,6 +5,7 @@
 
 import { writeSync } from "node:fs";
 import { isatty } from "node:tty";
+import { systemClock } from "./clock.ts";
 import { messageOf } from "./errors.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -115,7 +116,7 @@ export function createLogger(options: LogOptions): Logger {
   const asText = options.format === "text" || (options.format === "auto" && terminal);
   const colors = terminal && !process.env.NO_COLOR;
   const write = options.write ?? writeLogLines;
-  const wallMs = options.wallMs ?? Date.now;
+  const wallMs = options.wallMs ?? systemClock.wallMs;
   const from = LOG_LEVELS.indexOf(options.level);
   const emit = (level: LogLevel) => {
     if (LOG_LEVELS.indexOf(level) < from) return () => {};

@@ -13,6 +13,7 @@ type Load = () => Promise<{ readonly command: Command }>;
 export const COMMANDS: Readonly<Record<string, Load>> = {
   serve: () => import("./serve.ts"),
   config: () => import("./config.ts"),
+  licenses: () => import("./licenses.ts"),
   version: () => import("./version.ts"),
 };
 

@@ -2,11 +2,12 @@
 //
 // Names are those of Prometheus's own client libraries. What the system does not tell is left out. Called by a scrape.
 
+import { systemClock } from "../base/clock.ts";
 import { identify, isFile, readBytesSync } from "../base/files.ts";
 import type { Family } from "./prometheus-text.ts";
 
 const US_PER_S = 1e6;
-const startSeconds = Date.now() / 1000 - process.uptime();
+const startSeconds = systemClock.wallMs() / 1000 - process.uptime();
 
 export function processFamilies(): Family[] {
   const { user, system } = process.cpuUsage();
