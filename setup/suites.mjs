@@ -23,8 +23,8 @@ const BUN_SUITES = [
  * @typedef {{name: string, run: (show: boolean) => Promise<{counts: Counts, output: string}>}} Suite
  */
 
-/** Type check, lint, and the Bun suites named (all, if none is). @returns {Promise<Suite[]>} */
-export async function suites(names = BUN_SUITES.map(({ name }) => name)) {
+/** Type check, lint, and the suites named (all, if none is). @returns {Promise<Suite[]>} */
+export async function suites(names = [...BUN_SUITES.map(({ name }) => name), "export"]) {
   const bun = await bunBinary();
   const wanted = BUN_SUITES.filter(
     ({ name, tests }) => names.includes(name) && tests.some((path) => holdsTests(at(path))),
@@ -40,8 +40,24 @@ export async function suites(names = BUN_SUITES.map(({ name }) => name)) {
         return { counts: bunCounts(output, code), output };
       },
     })),
+    ...(names.includes("export") ? [exporter] : []),
   ];
 }
+
+/** The exporter's Python tests; those that need torch skip without it. */
+const exporter = {
+  name: "export",
+  run: async (show) => {
+    const args = ["-B", "-m", "unittest", "discover", "-v", "-s", "export/tests", "-t", "export"];
+    const { code, output } = await watch("python3", args, { show });
+    const count = (pattern) => Number(output.match(pattern)?.[1] ?? 0);
+    const ran = count(/^Ran (\d+) tests? /m);
+    const skipped = count(/skipped=(\d+)/);
+    const failed = count(/failures=(\d+)/) + count(/errors=(\d+)/);
+    const counts = { passed: ran - skipped - failed, failed: failed === 0 && code !== 0 ? 1 : failed, skipped };
+    return { counts, output };
+  },
+};
 
 /** A program that either passes or fails. */
 function tool(name, command, args) {
