@@ -1,0 +1,235 @@
+// The gRPC server: listens, makes a connection of each socket, and a call of each request.
+//
+// Invariants: a request that is not gRPC is answered by HTTP status, everything else by a gRPC status; replies of one
+// turn of the event loop leave in one write a connection. The one door for gRPC sockets; started by `worker/`.
+
+import type { Socket } from "bun";
+import type { Clock } from "../base/clock.ts";
+import { Deadlines } from "./deadlines.ts";
+import { isGrpcContentType, METHOD_NOT_ALLOWED, parseTimeoutNs, UNSUPPORTED_MEDIA_TYPE } from "./grpc-headers.ts";
+import { type ConnectionOwner, Http2Connection, type Http2Limits } from "./http2-connection.ts";
+import type { Http2Stream, StreamReceiver } from "./http2-stream.ts";
+import type { RequestHead } from "./request-head.ts";
+import { Rpc, type RpcOwner, type RpcReceiver } from "./rpc.ts";
+import { type UnaryMethod, UnaryReceiver } from "./unary.ts";
+
+/** A method of any kind: `open` answers through the call's `sendMessage` and `end`. */
+export interface StreamingMethod {
+  readonly kind: "streaming";
+  open(call: Rpc): RpcReceiver;
+}
+
+export type Method = UnaryMethod | StreamingMethod;
+
+export interface GrpcLimits extends Http2Limits {
+  readonly messageReceiveBytesMax: number;
+  readonly messageSendBytesMax: number;
+}
+
+export interface GrpcServerOptions {
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+  /** By path, `/package.Service/Method`. */
+  readonly methods: ReadonlyMap<string, Method>;
+  readonly limits: GrpcLimits;
+  readonly clock: Clock;
+  /** A method threw something that is not a ServerError: for the log. */
+  readonly onDefect: (path: string, error: unknown) => void;
+}
+
+export interface GrpcServer {
+  readonly port: number;
+  /** Open connections. */
+  readonly connections: number;
+  /** Calls that have not ended. */
+  readonly activeCalls: number;
+  /** Stops accepting, lets calls finish for at most `graceNs`, then stops. Resolves when every connection is closed. */
+  drain(graceNs: number): Promise<void>;
+  /** Closes everything at once. */
+  stop(): void;
+}
+
+/** What gRPC makes of a header list; kept with it, since equal requests share theirs. */
+interface GrpcHead {
+  /** The response to a request that is not gRPC. */
+  readonly refusal: Uint8Array | undefined;
+  readonly method: Method | undefined;
+  readonly encoding: string | undefined;
+  /** The text of grpc-timeout. */
+  readonly timeout: string | undefined;
+  readonly timeoutNs: number | undefined;
+}
+
+/** Answers a request that is not gRPC once it is complete. */
+class Refusal implements StreamReceiver {
+  constructor(
+    private readonly stream: Http2Stream,
+    private readonly block: Uint8Array,
+  ) {}
+  data(): void {}
+  halfClosed(): void {
+    this.stream.sendHeaders(this.block, true);
+  }
+  aborted(): void {}
+}
+
+class Server implements GrpcServer, RpcOwner {
+  readonly deadlines: Deadlines;
+  readonly messageReceiveBytesMax: number;
+  readonly messageSendBytesMax: number;
+  activeCalls = 0;
+  private readonly open = new Set<Http2Connection>();
+  private readonly awake: Http2Connection[] = [];
+  private readonly listener: Bun.TCPSocketListener<Http2Connection>;
+  private drained: (() => void) | undefined;
+
+  constructor(private readonly options: GrpcServerOptions) {
+    this.deadlines = new Deadlines(options.clock);
+    this.messageReceiveBytesMax = options.limits.messageReceiveBytesMax;
+    this.messageSendBytesMax = options.limits.messageSendBytesMax;
+    this.listener = Bun.listen<Http2Connection>({
+      hostname: options.host,
+      port: options.port,
+      socket: {
+        binaryType: "uint8array",
+        open: (socket) => this.accept(socket),
+        // Bun hands out memory of its own for every chunk and never writes to it again (seen on 1.4.5: chunks of up to
+        // 512 KiB, each with its own buffer), so a message can be made of views of it.
+        data: (socket, bytes) => socket.data.received(bytes),
+        drain: (socket) => socket.data.drained(),
+        close: (socket) => this.forget(socket.data),
+        error: (socket) => this.forget(socket.data),
+      },
+    });
+  }
+
+  get port(): number {
+    return this.listener.port;
+  }
+
+  get connections(): number {
+    return this.open.size;
+  }
+
+  drain(graceNs: number): Promise<void> {
+    this.listener.stop(false);
+    for (const connection of this.open) connection.drain();
+    if (this.open.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.options.clock.after(graceNs, () => this.stop());
+      this.drained = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+  }
+
+  stop(): void {
+    this.listener.stop(false);
+    for (const connection of [...this.open]) {
+      connection.terminate();
+      this.forget(connection);
+    }
+    this.deadlines.clear();
+  }
+
+  ended(): void {
+    this.activeCalls--;
+  }
+
+  defect(path: string, error: unknown): void {
+    this.options.onDefect(path, error);
+  }
+
+  private accept(socket: Socket<Http2Connection>): void {
+    socket.setNoDelay(true);
+    const peer = `${socket.remoteAddress}:${socket.remotePort}`;
+    const owner: ConnectionOwner = {
+      request: (stream, head) => this.request(stream, head, peer),
+      wake: (connection) => this.wake(connection),
+    };
+    const transport = {
+      // A closed socket answers -1; its close event follows.
+      write: (bytes: Uint8Array, start: number, end: number) => Math.max(socket.write(bytes, start, end - start), 0),
+      shutdown: () => socket.shutdown(),
+      terminate: () => socket.terminate(),
+    };
+    const connection = new Http2Connection(transport, owner, this.options.limits, this.options.clock);
+    socket.data = connection;
+    this.open.add(connection);
+    connection.flush();
+  }
+
+  private forget(connection: Http2Connection): void {
+    connection.lost();
+    if (this.open.delete(connection) && this.open.size === 0) this.drained?.();
+  }
+
+  private wake(connection: Http2Connection): void {
+    // One microtask serves all replies that this turn produces: those of one batch are settled before it runs.
+    if (this.awake.push(connection) === 1) queueMicrotask(() => this.flushAwake());
+  }
+
+  private flushAwake(): void {
+    for (let index = 0; index < this.awake.length; index++) this.awake[index]!.flush();
+    this.awake.length = 0;
+  }
+
+  private request(stream: Http2Stream, head: RequestHead, peer: string): void {
+    head.derived ??= this.interpret(head);
+    const grpc = head.derived as GrpcHead;
+    if (grpc.refusal !== undefined) {
+      stream.receiver = new Refusal(stream, grpc.refusal);
+      return;
+    }
+    const deadlineNs = grpc.timeoutNs === undefined ? undefined : this.options.clock.nowNs() + grpc.timeoutNs;
+    const rpc = new Rpc(stream, this, head.path, peer, head.fields, deadlineNs);
+    this.activeCalls++;
+    stream.receiver = rpc;
+    const { method } = grpc;
+    if (head.tooLarge) {
+      const limit = this.options.limits.headerListBytesMax;
+      rpc.end("RESOURCE_EXHAUSTED", `header list exceeds the limit of ${limit} bytes`);
+    } else if (method === undefined) rpc.end("UNIMPLEMENTED", `unknown method ${head.path}`);
+    else if (grpc.encoding !== undefined && grpc.encoding !== "identity") {
+      rpc.setTrailer("grpc-accept-encoding", "identity");
+      rpc.end("UNIMPLEMENTED", `grpc-encoding ${grpc.encoding} is not supported; supported: identity`);
+    } else if (grpc.timeout !== undefined && grpc.timeoutNs === undefined) {
+      rpc.end("INVALID_ARGUMENT", `grpc-timeout: expected 1 to 8 digits and one of HMSmun, received ${grpc.timeout}`);
+    } else if (grpc.timeoutNs === 0) rpc.expire();
+    else if (method.kind === "unary") rpc.receiver = new UnaryReceiver(rpc, method);
+    else this.openStreaming(rpc, method);
+  }
+
+  private openStreaming(rpc: Rpc, method: StreamingMethod): void {
+    try {
+      rpc.receiver = method.open(rpc);
+    } catch (error) {
+      rpc.fail(error);
+    }
+  }
+
+  private interpret(head: RequestHead): GrpcHead {
+    const field = (name: string) => {
+      const at = head.fields.findIndex((text, index) => index % 2 === 0 && text === name);
+      return at < 0 ? undefined : head.fields[at + 1];
+    };
+    let refusal: Uint8Array | undefined;
+    if (!head.tooLarge && head.method !== "POST") refusal = METHOD_NOT_ALLOWED;
+    else if (!head.tooLarge && !isGrpcContentType(field("content-type"))) refusal = UNSUPPORTED_MEDIA_TYPE;
+    const timeout = field("grpc-timeout");
+    return {
+      refusal,
+      method: this.options.methods.get(head.path),
+      encoding: field("grpc-encoding"),
+      timeout,
+      timeoutNs: timeout === undefined ? undefined : parseTimeoutNs(timeout),
+    };
+  }
+}
+
+/** Starts a server. Throws if the address can't be bound. */
+export function startGrpcServer(options: GrpcServerOptions): GrpcServer {
+  return new Server(options);
+}

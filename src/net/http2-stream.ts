@@ -1,0 +1,113 @@
+// One HTTP/2 stream: what its owner may send, what it still has to send, and who receives.
+//
+// Invariant: response headers, then data in order, then trailers; every `released` callback runs exactly once, when its
+// bytes are written, copied into the connection's bounded buffer, or dropped. Used by the connection (which drives it)
+// and by whoever speaks a protocol on top.
+
+import type { H2ErrorCode } from "./frames.ts";
+import type { Sender } from "./sender.ts";
+
+/** Hears what the peer does on a stream. */
+export interface StreamReceiver {
+  /** The next bytes of the body: `bytes[start, end)`, memory that stays as it is. */
+  data(bytes: Uint8Array, start: number, end: number): void;
+  /** The peer has said everything. */
+  halfClosed(): void;
+  /** The peer or the connection gave up the stream before we had ended it; nothing can be sent any more. */
+  aborted(): void;
+}
+
+/** A piece of queued output; `released` stands at the last piece of what was sent together. */
+interface Piece {
+  readonly bytes: Uint8Array;
+  readonly released: (() => void) | undefined;
+}
+
+export class Http2Stream {
+  receiver: StreamReceiver | undefined;
+  /** The peer sent END_STREAM. */
+  remoteClosed = false;
+  /** We sent END_STREAM or RST_STREAM, or the stream is lost. */
+  localClosed = false;
+  /** Bytes received since the last WINDOW_UPDATE. */
+  receivedUnacknowledged = 0;
+  /** What content-length still promises; -1 when it was not given. */
+  bodyBytesDue = -1;
+  /** Waits in the sender's ring. */
+  scheduled = false;
+
+  // What waits to be sent, in this order.
+  headers: Uint8Array | undefined;
+  pieces: Piece[] = [];
+  pieceOffset = 0; // into pieces[0]
+  queuedBytes = 0;
+  trailers: Uint8Array | undefined;
+
+  constructor(
+    readonly id: number,
+    readonly sender: Sender,
+    public sendWindow: number,
+  ) {}
+
+  /** Nothing waits. */
+  get idle(): boolean {
+    return this.headers === undefined && this.pieces.length === 0 && this.trailers === undefined;
+  }
+
+  /** Sends response headers; with `end` they are the whole response (in gRPC: trailers only). */
+  sendHeaders(block: Uint8Array, end: boolean): void {
+    if (this.localClosed) return;
+    if (end) this.trailers = block;
+    else this.headers = block;
+    this.sender.schedule(this);
+  }
+
+  /** Sends `chunks` of `byteLength` bytes in all. They belong to the stream until `released` is called. */
+  sendData(chunks: readonly Uint8Array[], byteLength: number, released?: () => void): void {
+    if (this.localClosed || byteLength === 0) {
+      released?.();
+      return;
+    }
+    let left = byteLength;
+    for (const chunk of chunks) {
+      left -= chunk.length;
+      if (chunk.length > 0) this.pieces.push({ bytes: chunk, released: left === 0 ? released : undefined });
+      if (left === 0) break;
+    }
+    this.queuedBytes += byteLength;
+    this.sender.schedule(this);
+  }
+
+  /** Sends the whole response at once, copied, if it fits now; returns whether it did. See `Sender.sendWhole`. */
+  sendWhole(
+    headers: Uint8Array,
+    prefix: Uint8Array,
+    chunks: readonly Uint8Array[],
+    chunkBytes: number,
+    trailers: Uint8Array,
+  ): boolean {
+    return this.sender.sendWhole(this, headers, prefix, chunks, chunkBytes, trailers);
+  }
+
+  /** Ends the stream with trailers, after everything that was sent before. */
+  sendTrailers(block: Uint8Array): void {
+    if (this.localClosed) return;
+    this.trailers = block;
+    this.sender.schedule(this);
+  }
+
+  /** Gives the stream up: RST_STREAM, and what waits is dropped. */
+  reset(code: H2ErrorCode): void {
+    this.sender.reset(this, code);
+  }
+
+  /** Drops what waits; for the sender and the connection. */
+  drop(): void {
+    this.localClosed = true;
+    this.headers = this.trailers = undefined;
+    const pieces = this.pieces;
+    this.pieces = [];
+    this.queuedBytes = this.pieceOffset = 0;
+    for (const piece of pieces) piece.released?.();
+  }
+}

@@ -1,0 +1,222 @@
+// One gRPC call on one HTTP/2 stream, for every kind of method: messages in, messages out, one status at the end.
+//
+// Invariants: a call ends exactly once, by `end`, its deadline, or its peer; after that nothing is sent and every
+// `released` still runs. Cancel listeners run only when the call ended otherwise than by `end`. Made by
+// `grpc-server.ts`; unary methods are an adapter over it (`unary.ts`).
+
+import { ServerError, type StatusCode } from "../base/errors.ts";
+import type { ByteSource } from "../tensor/byte-source.ts";
+import type { Deadlines, Expiring } from "./deadlines.ts";
+import { H2_ERROR, writeUint32 } from "./frames.ts";
+import { RESPONSE_HEADERS, TRAILERS_OK, trailers, trailersOnly } from "./grpc-headers.ts";
+import type { Http2Stream, StreamReceiver } from "./http2-stream.ts";
+import { MessageReader, PREFIX_BYTES } from "./message-reader.ts";
+import { Metadata, metadataValue } from "./metadata.ts";
+
+/** Why a call ended before its method ended it. */
+export type CancelReason = "deadline" | "peer";
+
+/** What a method may know about its call, and say beside its messages. */
+export interface CallContext {
+  readonly path: string;
+  /** The client's address, `host:port`. */
+  readonly peer: string;
+  readonly metadata: Metadata;
+  /** On the server's clock, in monotonic nanoseconds; undefined when the client set none. */
+  readonly deadlineNs: number | undefined;
+  /** The call is over: whatever is still sent is dropped. */
+  readonly ended: boolean;
+  /** Runs `listener` when the deadline passes or the peer gives up, at once if that has happened; never after `end`. */
+  onCancel(listener: (reason: CancelReason) => void): void;
+  /** Adds trailing metadata; a name that ends in "-bin" takes bytes. Names are lower case. */
+  setTrailer(name: string, value: string | Uint8Array): void;
+}
+
+/** What a call needs of its server. */
+export interface RpcOwner {
+  readonly messageReceiveBytesMax: number;
+  readonly messageSendBytesMax: number;
+  readonly deadlines: Deadlines;
+  /** A call ended. */
+  ended(): void;
+  /** Something threw that is not a ServerError. */
+  defect(path: string, error: unknown): void;
+}
+
+/** Hears the client's side of a call. What it throws ends the call: a ServerError with its code, else INTERNAL. */
+export interface RpcReceiver {
+  message(message: ByteSource): void;
+  /** The client has sent its last message. */
+  halfClose(): void;
+}
+
+// Filled anew for every message that is copied out at once.
+const sharedPrefix = new Uint8Array(PREFIX_BYTES);
+
+export class Rpc implements CallContext, StreamReceiver, Expiring {
+  receiver: RpcReceiver | undefined;
+  heapIndex = -1;
+  ended = false;
+  private headersSent = false;
+  private cancelReason: CancelReason | undefined;
+  private listeners: ((reason: CancelReason) => void)[] | undefined;
+  private trailerFields: [string, string][] | undefined;
+  private reader: MessageReader | undefined;
+
+  constructor(
+    private readonly stream: Http2Stream,
+    private readonly owner: RpcOwner,
+    readonly path: string,
+    readonly peer: string,
+    private readonly fields: readonly string[],
+    readonly deadlineNs: number | undefined,
+  ) {
+    if (deadlineNs !== undefined) owner.deadlines.add(this);
+  }
+
+  get metadata(): Metadata {
+    return new Metadata(this.fields);
+  }
+
+  onCancel(listener: (reason: CancelReason) => void): void {
+    if (this.cancelReason !== undefined) listener(this.cancelReason);
+    else if (!this.ended) {
+      this.listeners ??= [];
+      this.listeners.push(listener);
+    }
+  }
+
+  setTrailer(name: string, value: string | Uint8Array): void {
+    this.trailerFields ??= [];
+    this.trailerFields.push([name, metadataValue(name, value)]);
+  }
+
+  /**
+   * Sends one message, `chunks` in order. They belong to the call until `released` is called, exactly once: when they are
+   * written, copied into the connection's bounded buffer, or dropped. Throws RESOURCE_EXHAUSTED above the limit.
+   */
+  sendMessage(chunks: readonly Uint8Array[], released?: () => void): void {
+    if (this.ended) {
+      released?.();
+      return;
+    }
+    const bytes = this.checkedBytes(chunks, released);
+    if (!this.headersSent) this.stream.sendHeaders(RESPONSE_HEADERS, false);
+    this.headersSent = true;
+    const prefix = new Uint8Array(PREFIX_BYTES);
+    writeUint32(prefix, 1, bytes);
+    this.stream.sendData([prefix, ...chunks], PREFIX_BYTES + bytes, released);
+  }
+
+  /** Sends the only message and status OK. As `sendMessage` and `end`, in one step if it fits. */
+  sendOnly(chunks: readonly Uint8Array[], released?: () => void): void {
+    if (this.ended || this.headersSent || this.trailerFields !== undefined) {
+      this.sendMessage(chunks, released);
+      this.end("OK");
+      return;
+    }
+    const bytes = this.checkedBytes(chunks, released);
+    writeUint32(sharedPrefix, 1, bytes);
+    if (this.stream.sendWhole(RESPONSE_HEADERS, sharedPrefix, chunks, bytes, TRAILERS_OK)) {
+      this.finish();
+      released?.();
+      return;
+    }
+    this.sendMessage(chunks, released);
+    this.end("OK");
+  }
+
+  /** Ends the call with a status; a call that has ended stays as it is. */
+  end(code: StatusCode, message = ""): void {
+    if (this.ended) return;
+    const status = { code, message };
+    const metadata = this.trailerFields ?? [];
+    this.finish();
+    if (!this.headersSent) this.stream.sendHeaders(trailersOnly(status, metadata), true);
+    else if (code === "OK" && metadata.length === 0) this.stream.sendTrailers(TRAILERS_OK);
+    else this.stream.sendTrailers(trailers(status, metadata));
+  }
+
+  /** Ends the call with what was thrown: a ServerError's code and message; anything else is INTERNAL, and a defect. */
+  fail(thrown: unknown): void {
+    if (thrown instanceof ServerError) {
+      this.end(thrown.code, thrown.message);
+      return;
+    }
+    this.owner.defect(this.path, thrown);
+    this.end("INTERNAL", "internal error; the server's log has its cause");
+  }
+
+  // -- what the stream tells
+
+  data(bytes: Uint8Array, start: number, end: number): void {
+    if (this.ended) return;
+    try {
+      this.reader ??= new MessageReader(this.owner.messageReceiveBytesMax, (message) => {
+        if (!this.ended) this.receiver?.message(message);
+      });
+      this.reader.read(bytes, start, end);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  halfClosed(): void {
+    if (this.ended) return;
+    try {
+      if (this.reader !== undefined && !this.reader.atBoundary) {
+        throw new ServerError("INTERNAL", "the request ended in the middle of a message");
+      }
+      this.receiver?.halfClose();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  aborted(): void {
+    this.cancel("peer");
+  }
+
+  expire(): void {
+    if (this.ended) return;
+    const { path } = this;
+    // What the method has queued is dropped: the client has given up on it.
+    if (!this.headersSent)
+      this.stream.sendHeaders(
+        trailersOnly({ code: "DEADLINE_EXCEEDED", message: `${path}: deadline exceeded` }, []),
+        true,
+      );
+    else this.stream.reset(H2_ERROR.CANCEL);
+    this.cancel("deadline");
+  }
+
+  private cancel(reason: CancelReason): void {
+    if (this.ended) return;
+    const listeners = this.listeners;
+    this.cancelReason = reason;
+    this.finish();
+    for (const listener of listeners ?? []) {
+      try {
+        listener(reason);
+      } catch (error) {
+        this.owner.defect(this.path, error);
+      }
+    }
+  }
+
+  private finish(): void {
+    this.ended = true;
+    this.listeners = undefined;
+    if (this.heapIndex >= 0) this.owner.deadlines.remove(this);
+    this.owner.ended();
+  }
+
+  private checkedBytes(chunks: readonly Uint8Array[], released: (() => void) | undefined): number {
+    let bytes = 0;
+    for (let index = 0; index < chunks.length; index++) bytes += chunks[index]!.length;
+    if (bytes <= this.owner.messageSendBytesMax) return bytes;
+    released?.();
+    const limit = this.owner.messageSendBytesMax;
+    throw new ServerError("RESOURCE_EXHAUSTED", `reply message of ${bytes} bytes exceeds the limit of ${limit} bytes`);
+  }
+}
