@@ -17,6 +17,15 @@ export const EXTRACTION_MS_MAX = 10 * 60_000;
 /** Compiled executables on the disk; MiniLM's nine modules take about 30 MB. */
 export const EXECUTABLE_CACHE_BYTES_MAX = 8 * 2 ** 30;
 
+/** Weights go to the device in pieces, since the inputs of a batch wait for the piece under way: 8 MiB take 0.4 ms at 20 GB/s. */
+export const WEIGHT_CHUNK_BYTES = 8 * 2 ** 20;
+
+/** Pieces of weights on the way at once: one on the link, one behind it so that the link never idles. */
+export const WEIGHT_CHUNKS_IN_FLIGHT = 2;
+
+/** How long the compile helper waits for more modules: a start of its own costs 0.2 s, and idle it holds 100 MB. */
+export const COMPILE_LINGER_NS = 2e9;
+
 /** How long a helper may take to load and describe a plugin before `plugins` gives it up: CUDA's needs a few seconds. */
 export const PLUGIN_PROBE_NS = 30e9;
 
@@ -130,3 +139,16 @@ export const CONNECTION_LINGER_NS = 1e9;
 
 /** Bytes of a status message on the wire; clients refuse header lists above 8 KiB or so. */
 export const STATUS_MESSAGE_BYTES_MAX = 4096;
+
+// -- service/
+
+/** Requests other than ModelInfer: a name or two. */
+export const CONTROL_REQUEST_BYTES_MAX = 2 ** 20;
+
+// -- hooks/
+
+/**
+ * How often running hooks are looked at: a hook may overrun its time limit by as much, and one that fills memory at a
+ * few GB/s gets some 100 MB beyond its bound. A look costs about 20 us.
+ */
+export const HOOK_WATCH_NS = 20e6;
