@@ -1,0 +1,52 @@
+// ModelInfer: decode -> infer -> encode. The request path's outermost ring, and the only one that knows bytes.
+//
+// A reply's tensors are views of a slab until net/ has written them, so whoever holds the chunks calls release once.
+// A request that is refused before infer/ sees it is counted and logged here, as infer/ does it for the rest.
+
+import { ServerError } from "../base/errors.ts";
+import type { Call, Reply } from "../call/call.ts";
+import { type Inference, infer } from "../infer/request.ts";
+import type { Model } from "../model/model.ts";
+import type { UnaryHandler, UnaryReply } from "../net/grpc-server.ts";
+import { type Transport, toCall } from "../wire/infer-call.ts";
+import { decodeInferRequest, type InferRequest } from "../wire/infer-request.ts";
+import { type EncodedReply, encodeInferResponse } from "../wire/infer-response.ts";
+
+/** The handler of ModelInfer. Errors: those of wire/ for the request as such, and those of infer(). */
+export function modelInfer(inference: Inference): UnaryHandler {
+  return async (bytes, context) => {
+    const call = accept(inference, decodeInferRequest(bytes), context);
+    return encode(await infer(inference, call));
+  };
+}
+
+/** The Call of a request that names a model: name, existence, then what the request says by itself, in this order. */
+function accept(inference: Inference, request: InferRequest, transport: Transport): Call {
+  let model: Model | undefined;
+  try {
+    if (request.modelName === "") throw new ServerError("INVALID_ARGUMENT", "model_name is empty");
+    model = inference.registry.bind(request.modelName);
+    return toCall(request, transport);
+  } catch (thrown) {
+    const error = ServerError.from(thrown, `model '${request.modelName}'`);
+    const { id, modelName } = request;
+    const totalNs = inference.clock.nowNs() - transport.arrivalNs;
+    model?.statistics.failed(error.code, totalNs);
+    inference.requestLog?.({ id, model: modelName, status: error.code, totalNs, error });
+    throw error;
+  }
+}
+
+function encode(reply: Reply): UnaryReply {
+  let encoded: EncodedReply;
+  try {
+    encoded = encodeInferResponse(reply);
+  } catch (thrown) {
+    reply.release();
+    throw thrown;
+  }
+  const { chunks, views } = encoded;
+  if (views) return { chunks, release: reply.release };
+  reply.release();
+  return { chunks };
+}
