@@ -112,8 +112,8 @@ export const RECEIVE_WINDOW_BYTES = 32 * 2 ** 20;
 /** A gRPC message, either way, as in the system that users come from. */
 export const MESSAGE_BYTES_MAX = 512 * 2 ** 20;
 
-/** A request's header list, as RFC 9113 counts it: far above what clients and proxies add. */
-export const HEADER_LIST_BYTES_MAX = 64 * 2 ** 10;
+/** A request's header list, as RFC 9113 counts it: the bound of C++ gRPC servers. */
+export const HEADER_LIST_BYTES_MAX = 16 * 2 ** 10;
 
 /** HEADERS and CONTINUATION frames of one header block: a block within the bound above needs five of 16 KiB. */
 export const HEADER_BLOCK_FRAMES_MAX = 32;

@@ -97,7 +97,7 @@ export class FrameReader {
       }
       this.handler.dataFrame(this.streamId, this.flags, payloadBytes);
     } else if (payloadBytes > this.controlBytesMax) {
-      throw new ConnectionError(H2_ERROR.ENHANCE_YOUR_CALM, `frame of type ${this.type} with ${payloadBytes} bytes`);
+      throw new ConnectionError(H2_ERROR.FRAME_SIZE_ERROR, `frame of type ${this.type} with ${payloadBytes} bytes`);
     }
   }
 

@@ -21,14 +21,22 @@ export const RESPONSE_HEADERS = encodeHeaderBlock(RESPONSE);
 /** The trailers of a success that sets no metadata. */
 export const TRAILERS_OK = encodeHeaderBlock([["grpc-status", "0"]]);
 
-export const METHOD_NOT_ALLOWED = encodeHeaderBlock([
-  [":status", "405"],
-  ["allow", "POST"],
-]);
-export const UNSUPPORTED_MEDIA_TYPE = encodeHeaderBlock([
-  [":status", "415"],
-  ["accept", "application/grpc"],
-]);
+/** A response in plain HTTP to a request that is not gRPC. */
+export interface Refusal {
+  readonly headers: Uint8Array;
+  readonly body: Uint8Array;
+}
+
+export const METHOD_NOT_ALLOWED = refusal("405", ["allow", "POST"]);
+export const UNSUPPORTED_MEDIA_TYPE = refusal("415", ["accept", "application/grpc"]);
+
+function refusal(status: string, field: Field): Refusal {
+  const headers = encodeHeaderBlock([[":status", status], ["content-type", "text/plain"], field]);
+  return {
+    headers,
+    body: new TextEncoder().encode("this port serves gRPC: POST with content-type application/grpc\n"),
+  };
+}
 
 export interface Status {
   readonly code: StatusCode;

@@ -6,7 +6,13 @@
 import type { Socket } from "bun";
 import type { Clock } from "../base/clock.ts";
 import { Deadlines } from "./deadlines.ts";
-import { isGrpcContentType, METHOD_NOT_ALLOWED, parseTimeoutNs, UNSUPPORTED_MEDIA_TYPE } from "./grpc-headers.ts";
+import {
+  isGrpcContentType,
+  METHOD_NOT_ALLOWED,
+  parseTimeoutNs,
+  type Refusal,
+  UNSUPPORTED_MEDIA_TYPE,
+} from "./grpc-headers.ts";
 import { type ConnectionOwner, Http2Connection, type Http2Limits } from "./http2-connection.ts";
 import type { Http2Stream, StreamReceiver } from "./http2-stream.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -53,7 +59,7 @@ export interface GrpcServer {
 /** What gRPC makes of a header list; kept with it, since equal requests share theirs. */
 interface GrpcHead {
   /** The response to a request that is not gRPC. */
-  readonly refusal: Uint8Array | undefined;
+  readonly refusal: Refusal | undefined;
   readonly method: Method | undefined;
   readonly encoding: string | undefined;
   /** The text of grpc-timeout. */
@@ -62,14 +68,16 @@ interface GrpcHead {
 }
 
 /** Answers a request that is not gRPC once it is complete. */
-class Refusal implements StreamReceiver {
+class RefusalReceiver implements StreamReceiver {
   constructor(
     private readonly stream: Http2Stream,
-    private readonly block: Uint8Array,
+    private readonly refusal: Refusal,
   ) {}
   data(): void {}
   halfClosed(): void {
-    this.stream.sendHeaders(this.block, true);
+    this.stream.sendHeaders(this.refusal.headers, false);
+    this.stream.sendData([this.refusal.body], this.refusal.body.length);
+    this.stream.sendEnd();
   }
   aborted(): void {}
 }
@@ -180,7 +188,7 @@ class Server implements GrpcServer, RpcOwner {
     head.derived ??= this.interpret(head);
     const grpc = head.derived as GrpcHead;
     if (grpc.refusal !== undefined) {
-      stream.receiver = new Refusal(stream, grpc.refusal);
+      stream.receiver = new RefusalReceiver(stream, grpc.refusal);
       return;
     }
     const deadlineNs = grpc.timeoutNs === undefined ? undefined : this.options.clock.nowNs() + grpc.timeoutNs;
@@ -215,7 +223,7 @@ class Server implements GrpcServer, RpcOwner {
       const at = head.fields.findIndex((text, index) => index % 2 === 0 && text === name);
       return at < 0 ? undefined : head.fields[at + 1];
     };
-    let refusal: Uint8Array | undefined;
+    let refusal: Refusal | undefined;
     if (!head.tooLarge && head.method !== "POST") refusal = METHOD_NOT_ALLOWED;
     else if (!head.tooLarge && !isGrpcContentType(field("content-type"))) refusal = UNSUPPORTED_MEDIA_TYPE;
     const timeout = field("grpc-timeout");

@@ -81,7 +81,7 @@ export class Http2Connection {
     this.sender = new Sender(transport, this);
     this.headers = new HeaderBlocks(limits.headerListBytesMax);
     this.floods = new FloodGauge(clock);
-    // Header blocks are gathered whole, so a frame of one is bounded like the block.
+    // MAX_FRAME_SIZE is large for DATA only: a larger HEADERS frame would carry a list above its bound in any case.
     const controlBytesMax = Math.max(limits.headerListBytesMax, DEFAULT_FRAME_BYTES);
     this.reader = new FrameReader(this, true, FRAME_BYTES_MAX, controlBytesMax);
     this.receiveWindow = Math.max(limits.connectionWindowBytes, DEFAULT_WINDOW_BYTES);

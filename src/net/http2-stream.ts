@@ -42,6 +42,8 @@ export class Http2Stream {
   pieceOffset = 0; // into pieces[0]
   queuedBytes = 0;
   trailers: Uint8Array | undefined;
+  /** The stream ends with its data, without trailers. */
+  endsWithData = false;
 
   constructor(
     readonly id: number,
@@ -51,7 +53,7 @@ export class Http2Stream {
 
   /** Nothing waits. */
   get idle(): boolean {
-    return this.headers === undefined && this.pieces.length === 0 && this.trailers === undefined;
+    return !this.endsWithData && this.headers === undefined && this.pieces.length === 0 && this.trailers === undefined;
   }
 
   /** Sends response headers; with `end` they are the whole response (in gRPC: trailers only). */
@@ -96,6 +98,13 @@ export class Http2Stream {
     this.sender.schedule(this);
   }
 
+  /** Ends the stream after the data that was sent, without trailers. */
+  sendEnd(): void {
+    if (this.localClosed) return;
+    this.endsWithData = true;
+    this.sender.schedule(this);
+  }
+
   /** Gives the stream up: RST_STREAM, and what waits is dropped. */
   reset(code: H2ErrorCode): void {
     this.sender.reset(this, code);
@@ -104,6 +113,7 @@ export class Http2Stream {
   /** Drops what waits; for the sender and the connection. */
   drop(): void {
     this.localClosed = true;
+    this.endsWithData = false;
     this.headers = this.trailers = undefined;
     const pieces = this.pieces;
     this.pieces = [];

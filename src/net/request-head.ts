@@ -24,7 +24,6 @@ const CONNECTION_SPECIFIC = new Set(["connection", "keep-alive", "proxy-connecti
 
 /** Lower-case tokens as RFC 9113, 8.2.1 allows them: no control, space, upper case, colon or non-ASCII. */
 const NAME = /^[\x21-\x39\x3b-\x40\x5b-\x7e]+$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: those that a field value must not contain
 const VALUE_FORBIDDEN = /[\0\r\n]|^[ \t]|[ \t]$/;
 
 /** Gathers the fields of one header block. */

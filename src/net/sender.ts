@@ -221,8 +221,13 @@ export class Sender {
       if (inPlace >= WRITE_THROUGH_BYTES) turnBytes -= this.dataThrough(stream, inPlace);
       else turnBytes -= this.dataGathered(stream, Math.min(allowed, stream.queuedBytes));
     }
-    if (stream.trailers === undefined) return "done";
-    if (!this.headerBlock(stream.id, stream.trailers, true)) return "buffer-full";
+    if (stream.endsWithData) {
+      if (this.out.room < FRAME_HEADER_BYTES) return "buffer-full";
+      this.out.reserve(FRAME_HEADER_BYTES);
+      this.out.end = writeFrameHeader(this.out.bytes, this.out.end, 0, FRAME.DATA, FLAG.END_STREAM, stream.id);
+    } else if (stream.trailers === undefined) return "done";
+    else if (!this.headerBlock(stream.id, stream.trailers, true)) return "buffer-full";
+    stream.endsWithData = false;
     stream.trailers = undefined;
     stream.localClosed = true;
     this.owner.sentLast(stream, false);
