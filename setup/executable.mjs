@@ -8,7 +8,17 @@ import { run, step } from "./run.mjs";
 import { digestOf, stamp, upToDate } from "./stamps.mjs";
 import { EMBEDDED_PLUGIN } from "./wheels.mjs";
 
-const SOURCES = ["src", "ffi", "proto", "build.ts", "tsconfig.json", "package.json", "package-lock.json", "LICENSE"];
+const SOURCES = [
+  "src",
+  "ffi",
+  "proto",
+  "build.ts",
+  "tsconfig.json",
+  "package.json",
+  "package-lock.json",
+  "LICENSE",
+  "licenses",
+];
 
 /** Builds the executable unless it is up to date. */
 export async function ensureExecutable() {

@@ -7,17 +7,22 @@ import { existsSync, statSync } from "node:fs";
 import { arch } from "node:process";
 import { at } from "./paths.mjs";
 import { run, SetupError, step, watch } from "./run.mjs";
+import { digestOf, stamp, upToDate } from "./stamps.mjs";
 
-/** Installs the packages unless node_modules is as new as the lock file. */
+/**
+ * Installs what the lock file says, unless that is done. `npm install --no-save` and not `npm ci`, which refuses to run
+ * when the lock file lacks an optional package of another platform, as it does when the registry that it was written
+ * from had none. Versions and digests are the lock file's either way.
+ */
 export async function ensurePackages() {
-  const installed = at("node_modules", ".package-lock.json");
-  const lock = at("package-lock.json");
-  if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs) return;
+  const key = digestOf([at("package-lock.json")]);
+  if (upToDate("packages", key, [at("node_modules", ".package-lock.json")])) return;
   await step(
-    "JavaScript packages (npm ci)",
+    "JavaScript packages (npm install)",
     "Check the network and npm's configuration, then run the same command again",
-    () => run("npm", ["ci", "--no-audit", "--no-fund"]),
+    () => run("npm", ["install", "--no-save", "--no-audit", "--no-fund"]),
   );
+  stamp("packages", key);
 }
 
 /** The path of a Bun binary that runs on this machine. */
