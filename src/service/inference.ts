@@ -7,17 +7,25 @@ import { ServerError } from "../base/errors.ts";
 import type { Call, Reply } from "../call/call.ts";
 import { type Inference, infer } from "../infer/request.ts";
 import type { Model } from "../model/model.ts";
-import type { UnaryHandler, UnaryReply } from "../net/grpc-server.ts";
+import type { CallContext } from "../net/rpc.ts";
+import type { UnaryReply } from "../net/unary.ts";
 import { type Transport, toCall } from "../wire/infer-call.ts";
 import { decodeInferRequest, type InferRequest } from "../wire/infer-request.ts";
 import { type EncodedReply, encodeInferResponse } from "../wire/infer-response.ts";
+import type { UnaryHandler } from "./unary.ts";
 
 /** The handler of ModelInfer. Errors: those of wire/ for the request as such, and those of infer(). */
 export function modelInfer(inference: Inference): UnaryHandler {
   return async (bytes, context) => {
-    const call = accept(inference, decodeInferRequest(bytes), context);
+    const transport = transportOf(context, inference.clock.nowNs());
+    const call = accept(inference, decodeInferRequest(bytes), transport);
     return encode(await infer(inference, call));
   };
+}
+
+function transportOf(context: CallContext, arrivalNs: number): Transport {
+  const { deadlineNs } = context;
+  return { arrivalNs, deadlineNs, onCancel: (listener) => context.onCancel(() => listener()) };
 }
 
 /** The Call of a request that names a model: name, existence, then what the request says by itself, in this order. */

@@ -7,14 +7,13 @@ import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
 import { ServerError } from "../base/errors.ts";
 import type { DeviceInfo } from "../device/device.ts";
 import type { Inference } from "../infer/request.ts";
-import type { UnaryHandler } from "../net/grpc-server.ts";
 import { modelConfig } from "./config.ts";
 import { modelReady } from "./health.ts";
 import { modelInfer } from "./inference.ts";
 import { modelMetadata, serverMetadata } from "./metadata.ts";
 import { repositoryIndex } from "./repository.ts";
 import { modelStatistics } from "./statistics.ts";
-import { unary } from "./unary.ts";
+import { type UnaryHandler, unary } from "./unary.ts";
 
 /** What the services answer from. */
 export interface Served {

@@ -5,8 +5,7 @@
 
 import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
 import { ServerError } from "../base/errors.ts";
-import type { UnaryHandler } from "../net/grpc-server.ts";
-import { unary } from "./unary.ts";
+import { type UnaryHandler, unary } from "./unary.ts";
 
 /** The handler of `path` while the server starts. */
 export function startingMethod(path: string): UnaryHandler {

@@ -13,8 +13,11 @@ import {
 } from "@bufbuild/protobuf";
 import { messageOf, ServerError } from "../base/errors.ts";
 import { CONTROL_REQUEST_BYTES_MAX } from "../base/limits.ts";
-import type { UnaryHandler } from "../net/grpc-server.ts";
+import type { UnaryMethod } from "../net/unary.ts";
 import type { ByteSource } from "../tensor/byte-source.ts";
+
+/** Answers one call: the request's bytes and what the transport knows of it, to the reply's bytes. */
+export type UnaryHandler = UnaryMethod["handle"];
 
 /**
  * The handler of a method whose answer is ready at once; `answer` may throw a ServerError.
