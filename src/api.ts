@@ -110,10 +110,3 @@ export function hookContext(fields: Partial<HookContext> = {}): HookContext {
     ...fields,
   };
 }
-
-/** Forgets what was registered. For the hook thread, which asks after each import whether the file registered anything. */
-export function takeRegisteredModel(): ModelHooks | undefined {
-  const taken = registered;
-  registered = undefined;
-  return taken;
-}

@@ -1,0 +1,403 @@
+// The pool with real threads and real model.ts files: what hooks see and return, and every way in which one misbehaves.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { systemClock } from "../base/clock.ts";
+import { ServerError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
+import type { CallTensor, ParameterValue } from "../call/call.ts";
+import { Chunks } from "../tensor/byte-source.ts";
+import type { Dtype } from "../tensor/dtype.ts";
+import { decodeStrings, encodeStrings } from "../tensor/strings.ts";
+import { createHookPool, type HookPool, type HookRequest, type HookSet } from "./pool.ts";
+
+let root: string;
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), "xlaserver-hooks-"));
+});
+afterAll(() => rmSync(root, { recursive: true }));
+
+const silent = () => {};
+const log: Logger = { debug: silent, info: silent, warn: silent, error: silent };
+
+function pool(options: { threads?: number; memoryBoundBytes?: number } = {}): HookPool {
+  return createHookPool({ threads: 1, memoryBoundBytes: 2 ** 30, clock: systemClock, log, ...options });
+}
+
+let bundles = 0;
+/** Writes a bundle's files and returns its directory. `model.ts` gets the import of our module. */
+function bundle(files: Record<string, string>, directory = join(root, `bundle${++bundles}`)): string {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(directory, name)), { recursive: true });
+    const head = name === "model.ts" ? 'import { registerModel, InvalidInput } from "xlaserver";\n' : "";
+    writeFileSync(join(directory, name), head + text);
+  }
+  return directory;
+}
+
+let generations = 0;
+function load(owner: HookPool, directory: string, timeLimitMs = 10_000): Promise<HookSet> {
+  return owner.load({
+    name: "m",
+    generation: ++generations,
+    directory,
+    file: join(directory, "model.ts"),
+    timeLimitMs,
+  });
+}
+
+function loadText(owner: HookPool, text: string, timeLimitMs?: number): Promise<HookSet> {
+  return load(owner, bundle({ "model.ts": text }), timeLimitMs);
+}
+
+function request(fields: Partial<HookRequest> = {}): HookRequest {
+  return { parameters: new Map<string, ParameterValue>(), requestId: "", deadlineMs: undefined, ...fields };
+}
+
+function tensor(name: string, dtype: Dtype, shape: number[], data: ArrayBufferView | Uint8Array): CallTensor {
+  const bytes = new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
+  return { name, dtype, shape, data: Chunks.of(bytes) };
+}
+
+const x = (...values: number[]) => tensor("x", "f32", [values.length], Float32Array.from(values));
+const floats = (each: CallTensor | undefined) => [...new Float32Array(each!.data.contiguous().slice().buffer)];
+const identity = "registerModel({ preprocess: (inputs) => inputs });";
+
+async function failure(promise: Promise<unknown>): Promise<ServerError> {
+  const thrown = await promise.then(
+    () => undefined,
+    (error) => error,
+  );
+  expect(thrown).toBeInstanceOf(ServerError);
+  return thrown;
+}
+
+describe("hooks that behave", () => {
+  test("see their tensors, context and files, and share state", async () => {
+    using owner = pool();
+    const directory = bundle({
+      "model.ts": `
+        import words from "./words.txt" with { type: "text" };
+        import { double } from "./lib/double.ts";
+        registerModel({
+          preprocess(inputs, context) {
+            const [texts, half] = inputs;
+            context.state.lengths = texts.data.map((text) => text.length);
+            context.state.about = {
+              parameters: context.parameters, id: context.requestId, deadline: context.deadlineMs,
+              directory: context.bundleDirectory, aborted: context.signal.aborted, words: words.trim(),
+              half: half.data.constructor.name + half.data[0], dtypes: inputs.map((input) => input.dtype),
+            };
+            return [{ name: "n", dtype: "i64", shape: [2, 1], data: BigInt64Array.from(texts.data, (text) => BigInt(double(text.length))) }];
+          },
+          async postprocess(outputs, { state }) {
+            await null;
+            return [{ name: "told", dtype: "bytes", shape: [], data: [new TextEncoder().encode(JSON.stringify(state))] }, ...outputs];
+          },
+        });`,
+      "words.txt": "hello\n",
+      "lib/double.ts": "export const double = (n: number): number => 2 * n;",
+    });
+    using set = await load(owner, directory);
+    expect([set.hasPreprocess, set.hasPostprocess]).toEqual([true, true]);
+    const strings = encodeStrings([Buffer.from("ab"), Buffer.from("größe")]);
+    const inputs = [tensor("texts", "bytes", [2], strings), tensor("half", "bf16", [1], Uint16Array.of(0x3f80))];
+    const parameters = new Map<string, ParameterValue>([
+      ["k", "v"],
+      ["flag", true],
+    ]);
+    const asked = request({ parameters, requestId: "r1", deadlineMs: 123 });
+    const made = await set.preprocess(inputs, asked).done;
+    expect(made.tensors.map(({ name, dtype, shape }) => ({ name, dtype, shape }))).toEqual([
+      { name: "n", dtype: "i64", shape: [2, 1] },
+    ]);
+    expect([...new BigInt64Array(made.tensors[0]!.data.contiguous().slice().buffer)]).toEqual([4n, 14n]);
+    const answer = await set.postprocess([x(1.5)], { ...asked, state: made.state }).done;
+    expect(floats(answer.tensors[1])).toEqual([1.5]);
+    expect(JSON.parse(Buffer.from(decodeStrings(answer.tensors[0]!.data, 1)[0]!).toString())).toEqual({
+      lengths: [2, 7],
+      about: {
+        parameters: { k: "v", flag: true },
+        id: "r1",
+        deadline: 123,
+        directory,
+        aborted: false,
+        words: "hello",
+        half: `Uint16Array${0x3f80}`,
+        dtypes: ["bytes", "bf16"],
+      },
+    });
+    expect(owner.counters).toMatchObject({ completed: 2, failed: 0, threads: 1, running: 0, waiting: 0 });
+  });
+
+  test("one that is absent is known, and the last registration wins", async () => {
+    using owner = pool();
+    using set = await loadText(owner, `registerModel({}); registerModel({ postprocess: (outputs) => outputs });`);
+    expect([set.hasPreprocess, set.hasPostprocess]).toEqual([false, true]);
+  });
+
+  test("the tokenizer comes with the server", async () => {
+    using owner = pool();
+    using set = await loadText(
+      owner,
+      `import { BertTokenizer } from "xlaserver/text";
+       const tokenizer = BertTokenizer.fromVocab("[PAD]\\n[UNK]\\n[CLS]\\n[SEP]\\nhi\\n");
+       registerModel({ preprocess([texts]) {
+         const { inputIds, shape } = tokenizer.encode(texts.data);
+         return [{ name: "input_ids", dtype: "i64", shape, data: inputIds }];
+       } });`,
+    );
+    const texts = tensor("texts", "bytes", [1], encodeStrings([Buffer.from("hi Hi")]));
+    const { tensors } = await set.preprocess([texts], request()).done;
+    expect([...new BigInt64Array(tensors[0]!.data.contiguous().slice().buffer)]).toEqual([2n, 4n, 4n, 3n]);
+  });
+
+  test("many calls on several threads all come back, each with its own", async () => {
+    using owner = pool({ threads: 3 });
+    using set = await loadText(
+      owner,
+      "registerModel({ preprocess: async (inputs) => { await null; return inputs; } });",
+    );
+    const made = await Promise.all(Array.from({ length: 300 }, (_, i) => set.preprocess([x(i)], request()).done));
+    expect(made.map(({ tensors }) => floats(tensors[0])[0])).toEqual(Array.from({ length: 300 }, (_, i) => i));
+    expect(owner.counters).toMatchObject({ completed: 300, threads: 3 });
+  });
+
+  test("a hook may keep what it returned", async () => {
+    using owner = pool();
+    using set = await loadText(
+      owner,
+      `const kept = { name: "y", dtype: "f32", shape: [2], data: new Float32Array([1, 2, 3]).subarray(1) };
+       registerModel({ preprocess: () => [kept] });`,
+    );
+    for (let call = 0; call < 2; call++) {
+      expect(floats((await set.preprocess([], request()).done).tensors[0])).toEqual([2, 3]);
+    }
+  });
+});
+
+describe("a bundle whose hooks don't load", () => {
+  const cases: Record<string, [files: Record<string, string>, message: string]> = {
+    "syntax error": [
+      { "model.ts": "registerModel({ preprocess( => 1 });" },
+      'model.ts: model.ts:2:29: Expected identifier but found "=>"',
+    ],
+    "throws at import": [{ "model.ts": 'throw new Error("no licence");' }, "model.ts: no licence"],
+    "rejects at import": [{ "model.ts": 'await Promise.reject(new Error("late"));' }, "model.ts: late"],
+    "throws the unprintable": [
+      { "model.ts": "throw Object.create(null);" },
+      "model.ts: it threw something that cannot be shown",
+    ],
+    "registers nothing": [{ "model.ts": "export {};" }, "model.ts: expected a call of registerModel, none was made"],
+    "registers a non-function": [
+      { "model.ts": "registerModel({ preprocess: 3 });" },
+      "model.ts: registerModel: preprocess: expected a function, received number",
+    ],
+    "lacks a file": [
+      { "model.ts": 'import "./lost.ts";' },
+      "model.ts: Cannot find module './lost.ts' imported from model.ts",
+    ],
+    "is absent": [{ "other.ts": "" }, "model.ts: Cannot find module"],
+    "imports what we don't have": [
+      { "model.ts": 'import { registerMetaModel } from "xlaserver"; registerMetaModel({});' },
+      "model.ts: Export named 'registerMetaModel' not found in module 'xlaserver'",
+    ],
+    "ends the thread": [{ "model.ts": "process.exit(7);" }, "model.ts: it ended the thread (exit code 7)"],
+  };
+  test.each(Object.entries(cases))("%s", async (_, [files, message]) => {
+    using owner = pool();
+    using good = await loadText(owner, identity);
+    const error = await failure(load(owner, bundle(files)));
+    expect(error.code).toBe("INVALID_ARGUMENT");
+    expect(error.message).toStartWith(message);
+    expect(floats((await good.preprocess([x(1)], request()).done).tensors[0])).toEqual([1]);
+  });
+
+  test("an import that loops is ended at its limit", async () => {
+    using owner = pool();
+    const error = await failure(loadText(owner, "for (;;) {}", 50));
+    expect(error.message).toBe("model.ts: it ran longer than its limit of 50 ms (hooks.time_limit_ms) and was ended");
+  });
+});
+
+describe("a hook that misbehaves hurts its own request only", () => {
+  const returns = (expression: string) => `() => (${expression})`;
+  const one = (fields: string) =>
+    returns(`[{ name: "y", dtype: "f32", shape: [2], data: new Float32Array(2), ${fields} }]`);
+  const cases: Record<string, [hook: string, message: string]> = {
+    throws: ['() => { throw new TypeError("boom"); }', "boom"],
+    rejects: ['async () => { await null; throw new Error("later"); }', "later"],
+    "throws the unprintable": ["() => { throw Object.create(null); }", "it threw something that cannot be shown"],
+    "recurses for ever": ["function again() { return again() + 1; }", "Maximum call stack size exceeded."],
+    "returns nothing": ["() => {}", "expected an array of tensors, received undefined"],
+    "returns a tensor alone": [returns('{ name: "y" }'), "expected an array of tensors, received Object"],
+    "returns holes": [returns("[null]"), "tensor 0: expected {name, dtype, shape, data}, received null"],
+    "forgets a name": [one("name: undefined"), "tensor 0: name: expected a string, received undefined"],
+    "names one twice": [
+      returns('["y", "y"].map((name) => ({ name, dtype: "u8", shape: [0], data: new Uint8Array(0) }))'),
+      "tensor 'y': expected once, received twice",
+    ],
+    "invents a dtype": [one('dtype: "float32"'), "tensor 'y': dtype: expected one of bool, i8, i16"],
+    "gives no shape": [
+      one("shape: 2"),
+      "tensor 'y': shape: expected whole extents from 0 whose product stays below 2^53, received number 2",
+    ],
+    "gives a negative extent": [one("shape: [-2]"), "tensor 'y': shape: expected whole extents from 0"],
+    "gives a shape that overflows": [one("shape: [2**27, 2**27]"), "tensor 'y': shape: expected whole extents from 0"],
+    "gives a plain array": [one("data: [1, 2]"), "tensor 'y': data: expected Float32Array (f32), received Array"],
+    "gives another array": [
+      one("data: new Float64Array(2)"),
+      "tensor 'y': data: expected Float32Array (f32), received Float64Array",
+    ],
+    "gives too few": [
+      one("data: new Float32Array(1)"),
+      "tensor 'y': data: expected 2 elements for shape [2], received 1",
+    ],
+    "gives a detached buffer": [
+      '() => { const data = new Float32Array(2); structuredClone(data, { transfer: [data.buffer] }); return [{ name: "y", dtype: "f32", shape: [2], data }]; }',
+      "tensor 'y': data: expected 2 elements for shape [2], received a detached buffer",
+    ],
+    "gives strings for bytes": [
+      one('dtype: "bytes", shape: [1], data: ["a"]'),
+      "tensor 'y': data[0]: expected Uint8Array, received 'a'",
+    ],
+    "gives one buffer for bytes": [
+      one('dtype: "bytes", data: new Uint8Array(2)'),
+      "tensor 'y': data: expected an array of Uint8Array (bytes), received Uint8Array",
+    ],
+    "leaves a function in state": [
+      "(inputs, context) => { context.state.f = () => 1; return inputs; }",
+      "context.state, left by preprocess: expected values that structuredClone takes: The object can not be cloned.",
+    ],
+    "ends the thread": ["() => process.exit(3)", "it ended the thread (exit code 3)"],
+    "loops for ever": [
+      "() => { for (;;) {} }",
+      "it ran longer than its limit of 300 ms (hooks.time_limit_ms) and was ended",
+    ],
+    "awaits for ever": ["() => new Promise(() => {})", "it ran longer than its limit of 300 ms"],
+    "posts nonsense first": [
+      '() => { postMessage(null); postMessage({ kind: "done" }); throw new Error("and throws"); }',
+      "and throws",
+    ],
+  };
+  test.each(Object.entries(cases))("%s", async (_, [hook, message]) => {
+    using owner = pool();
+    using good = await loadText(owner, identity);
+    using bad = await loadText(owner, `registerModel({ preprocess: ${hook}, postprocess: (o) => o });`, 300);
+    const failing = failure(bad.preprocess([x(1)], request()).done);
+    // Asked for before the bad one has failed, so it waits for the same thread.
+    const waiting = good.preprocess([x(2)], request()).done;
+    const error = await failing;
+    expect(error.code).toBe("INTERNAL");
+    expect(error.message).toStartWith(`model 'm': preprocess hook: ${message}`);
+    expect(floats((await waiting).tensors[0])).toEqual([2]);
+    expect(owner.counters).toMatchObject({ failed: 1, running: 0, waiting: 0 });
+  });
+
+  test("InvalidInput is the client's fault", async () => {
+    using owner = pool();
+    using set = await loadText(
+      owner,
+      'registerModel({ preprocess() { throw new InvalidInput("texts: too long"); } });',
+    );
+    const error = await failure(set.preprocess([], request()).done);
+    expect([error.code, error.message]).toEqual(["INVALID_ARGUMENT", "model 'm': texts: too long"]);
+  });
+
+  test("one that fills memory is ended at the bound", async () => {
+    using owner = pool({ memoryBoundBytes: 200 * 2 ** 20 });
+    using set = await loadText(
+      owner,
+      "const kept = []; registerModel({ preprocess() { for (;;) kept.push(new Uint8Array(2 ** 20).fill(1)); } });",
+    );
+    const error = await failure(set.preprocess([], request()).done);
+    expect(error.code).toBe("INTERNAL");
+    expect(error.message).toMatch(
+      /^model 'm': preprocess hook: memory grew by \d+ MiB while it ran, beyond the bound of 200 MiB/,
+    );
+    expect(owner.counters).toMatchObject({ overMemory: 1, threadsLost: 1 });
+  });
+});
+
+describe("cancelling", () => {
+  const gone = new ServerError("CANCELLED", "the client has gone");
+
+  test("a waiting call is never run, a running one is aborted", async () => {
+    using owner = pool();
+    using set = await loadText(
+      owner,
+      `let calls = 0;
+       registerModel({ async preprocess(inputs, { signal }) {
+         calls++;
+         if (inputs.length === 0) await new Promise((resolve) => signal.addEventListener("abort", resolve));
+         return [{ name: "y", dtype: "f32", shape: [1], data: Float32Array.of(calls) }];
+       } });`,
+    );
+    const running = set.preprocess([], request());
+    const waiting = set.preprocess([x(1)], request());
+    const last = set.preprocess([x(1)], request());
+    waiting.cancel(gone);
+    expect(await failure(waiting.done)).toBe(gone);
+    running.cancel(gone);
+    expect(await failure(running.done)).toBe(gone);
+    // The aborted hook came to its end on the same thread: the last call is its second.
+    expect(floats((await last.done).tensors[0])).toEqual([2]);
+    expect(owner.counters).toMatchObject({ completed: 1, failed: 0, threads: 1, threadsLost: 0 });
+  });
+
+  test("disposing the pool settles everything", async () => {
+    const owner = pool();
+    const set = await loadText(owner, "registerModel({ preprocess: () => new Promise(() => {}) });");
+    const runs = [set.preprocess([], request()), set.preprocess([], request())];
+    const errors = runs.map((run) => failure(run.done));
+    owner[Symbol.dispose]();
+    expect((await Promise.all(errors)).map(({ code }) => code)).toEqual(["UNAVAILABLE", "UNAVAILABLE"]);
+    expect((await failure(set.preprocess([], request()).done)).code).toBe("UNAVAILABLE");
+  });
+});
+
+describe("reload", () => {
+  const version = (n: number) => ({
+    "model.ts": `import { n } from "./n.ts";\nregisterModel({ preprocess: () => [{ name: "y", dtype: "f32", shape: [1], data: Float32Array.of(n) }] });`,
+    "n.ts": `export const n = ${n};`,
+  });
+  const ask = async (set: HookSet) => floats((await set.preprocess([], request()).done).tensors[0])[0];
+
+  test("takes new code, relative files too, while the older load still serves", async () => {
+    using owner = pool({ threads: 2 });
+    const directory = bundle(version(1));
+    const first = await load(owner, directory);
+    expect(await ask(first)).toBe(1);
+    bundle(version(2), directory);
+    const second = await load(owner, directory);
+    expect(await Promise.all([ask(first), ask(second), ask(first), ask(second)])).toEqual([1, 2, 1, 2]);
+    const { threads } = owner.counters;
+    first[Symbol.dispose]();
+    expect(owner.counters.threads).toBe(threads - 1);
+    expect(await ask(second)).toBe(2);
+  });
+
+  test("that fails leaves the older load serving", async () => {
+    using owner = pool();
+    const directory = bundle(version(1));
+    using first = await load(owner, directory);
+    bundle({ "model.ts": "throw new Error('bad');" }, directory);
+    expect((await failure(load(owner, directory))).message).toBe("model.ts: bad");
+    expect(await ask(first)).toBe(1);
+    bundle(version(3), directory);
+    using third = await load(owner, directory);
+    expect([await ask(first), await ask(third)]).toEqual([1, 3]);
+  });
+
+  test("an older load whose thread died says so", async () => {
+    using owner = pool();
+    const directory = bundle({ "model.ts": "registerModel({ preprocess: () => process.exit(1) });" });
+    using first = await load(owner, directory);
+    using _second = await load(owner, directory);
+    await failure(first.preprocess([], request()).done);
+    const error = await failure(first.preprocess([], request()).done);
+    expect([error.code, error.message]).toEqual(["UNAVAILABLE", "model 'm': its hooks were replaced by a later load"]);
+  });
+});
