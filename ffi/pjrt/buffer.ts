@@ -5,6 +5,7 @@
 // return says so by an event. Used by device/, inputs and outputs of executable.ts.
 
 import { type Address, handleCounter, int64sAt, NULL } from "../memory.ts";
+import { doNothing } from "../posix/libc.ts";
 import type { PjrtApi } from "./api.ts";
 import type { PjrtClient } from "./client.ts";
 import type { PjrtDevice } from "./device.ts";
@@ -78,6 +79,8 @@ export class PjrtBuffer extends PjrtHandle {
     args.num_dims = shape.dims.length;
     args.element_type = shape.type;
     args.device = device.address;
+    // Optional by the header, but the CPU plugins call it without looking when the view ends.
+    args.on_delete_callback = doNothing;
     call.run();
     return new PjrtBuffer(client.api, args.buffer, "owned");
   }
@@ -149,8 +152,7 @@ export class PjrtBuffer extends PjrtHandle {
     const increase = this.api.calls.PJRT_Buffer_IncreaseExternalReferenceCount;
     increase.args.buffer = this.address;
     increase.run();
-    const pinned = new PinnedMemory(this);
-    return pinned;
+    return new PinnedMemory(this);
   }
 
   protected override destroy(handle: Address): void {
@@ -164,6 +166,7 @@ export class PjrtBuffer extends PjrtHandle {
 export class PinnedMemory implements Disposable {
   /** A device address: on the CPU one of this process, elsewhere only good for views and drivers. */
   readonly address: Address;
+  private ended = false;
 
   constructor(private readonly buffer: PjrtBuffer) {
     const call = buffer.api.calls.PJRT_Buffer_OpaqueDeviceMemoryDataPointer;
@@ -173,6 +176,8 @@ export class PinnedMemory implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    if (this.ended) return;
+    this.ended = true;
     const call = this.buffer.api.calls.PJRT_Buffer_DecreaseExternalReferenceCount;
     call.args.buffer = this.buffer.address;
     call.run();

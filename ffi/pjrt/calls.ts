@@ -338,6 +338,15 @@ const TRANSFER_CALLS = {
   PJRT_AsyncHostToDeviceTransferManager_Destroy: args("PJRT_AsyncHostToDeviceTransferManager_Destroy", {
     transfer_manager: "pointer",
   }),
+  PJRT_AsyncHostToDeviceTransferManager_BufferCount: args("PJRT_AsyncHostToDeviceTransferManager_BufferCount", {
+    transfer_manager: "pointer",
+    buffer_count: "size", // out
+  }),
+  PJRT_AsyncHostToDeviceTransferManager_BufferSize: args("PJRT_AsyncHostToDeviceTransferManager_BufferSize", {
+    transfer_manager: "pointer",
+    buffer_index: "i32",
+    buffer_size: "size", // out
+  }),
   PJRT_AsyncHostToDeviceTransferManager_TransferData: args("PJRT_AsyncHostToDeviceTransferManager_TransferData", {
     transfer_manager: "pointer",
     buffer_index: "i32",

@@ -4,6 +4,7 @@
 // survive. Execution is asynchronous, and one that fails on the device (out of memory) says so in its `done` event and in
 // its outputs' events, not here. A thread launches one execution at a time; the lists for C are reused. Used by device/.
 
+import { ServerError } from "../../src/base/errors.ts";
 import { voidFunction } from "../library.ts";
 import { type Address, Arena, bytesAt, handleCounter } from "../memory.ts";
 import type { PjrtApi } from "./api.ts";
@@ -45,6 +46,8 @@ export class PjrtExecutable extends PjrtHandle {
    * (compile-options.ts). Blocks until done. Throws PjrtError with the compiler's message.
    */
   static compile(client: PjrtClient, module: Uint8Array, options: Uint8Array): PjrtExecutable {
+    // Plugins read the first bytes of a module without looking at its length.
+    if (module.byteLength === 0) throw new ServerError("INVALID_ARGUMENT", "the module is empty, expected StableHLO");
     using arena = new Arena();
     const format = arena.text("mlir");
     const program = Program.allocate();

@@ -17,8 +17,12 @@ import { ShapeSpec } from "./structs.ts";
 const transfers = handleCounter("transfer");
 
 export class PjrtTransfer extends PjrtHandle {
+  /** Bytes of each buffer. */
+  readonly bufferBytes: readonly number[];
+
   private constructor(api: PjrtApi, handle: Address, ownership: Ownership) {
     super(api, handle, ownership, transfers);
+    this.bufferBytes = bufferSizes(api, handle);
   }
 
   /** Allocates one buffer for each of `shapes` in the default memory of `device`. */
@@ -48,6 +52,7 @@ export class PjrtTransfer extends PjrtHandle {
 
   /** Takes buffer `index` out, once; it can be used before it is written, and must be disposed by the caller. */
   takeBuffer(index: number): PjrtBuffer {
+    this.checkRange(index, 0, 0);
     const call = this.api.calls.PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer;
     call.args.transfer_manager = this.address;
     call.args.buffer_index = index;
@@ -61,6 +66,7 @@ export class PjrtTransfer extends PjrtHandle {
    * again.
    */
   write(index: number, source: Address, offsetBytes: number, byteLength: number, last: boolean): PjrtEvent {
+    this.checkRange(index, offsetBytes, byteLength);
     const call = this.api.calls.PJRT_AsyncHostToDeviceTransferManager_TransferData;
     const { args } = call;
     args.transfer_manager = this.address;
@@ -73,9 +79,31 @@ export class PjrtTransfer extends PjrtHandle {
     return PjrtEvent.adopt(this.api, args.done_with_h2d_transfer);
   }
 
+  // Plugins index their list without looking, and abort some time after a range that does not fit.
+  private checkRange(index: number, offsetBytes: number, byteLength: number): void {
+    const size = this.bufferBytes[index];
+    if (size === undefined || offsetBytes < 0 || offsetBytes + byteLength > size) {
+      const range = `bytes ${offsetBytes} to ${offsetBytes + byteLength} of buffer ${index}`;
+      throw new Error(`invariant broken: ${range} in a transfer of [${this.bufferBytes}] bytes`);
+    }
+  }
+
   protected override destroy(handle: Address): void {
     const call = this.api.calls.PJRT_AsyncHostToDeviceTransferManager_Destroy;
     call.args.transfer_manager = handle;
     call.run();
   }
+}
+
+function bufferSizes(api: PjrtApi, transfer: Address): number[] {
+  const count = api.calls.PJRT_AsyncHostToDeviceTransferManager_BufferCount;
+  count.args.transfer_manager = transfer;
+  count.run();
+  const size = api.calls.PJRT_AsyncHostToDeviceTransferManager_BufferSize;
+  size.args.transfer_manager = transfer;
+  return Array.from({ length: count.args.buffer_count }, (_, index) => {
+    size.args.buffer_index = index;
+    size.run();
+    return size.args.buffer_size;
+  });
 }

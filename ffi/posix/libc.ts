@@ -6,6 +6,7 @@
 import { FFIType, type Pointer, read } from "bun:ffi";
 import { ServerError, type StatusCode } from "../../src/base/errors.ts";
 import { openLibrary } from "../library.ts";
+import type { Address } from "../memory.ts";
 
 export const libc = openLibrary("libc.so.6", {
   // As an integer, MAP_FAILED is -1; as a pointer it would be 2^64 - 1, which no number holds.
@@ -19,11 +20,15 @@ export const libc = openLibrary("libc.so.6", {
   getenv: { args: ["ptr"], returns: "ptr" },
   strlen: { args: ["ptr"], returns: FFIType.u64_fast },
   flock: { args: ["i32", "i32"], returns: "i32" },
+  labs: { args: ["i64"], returns: "i64" },
   __errno_location: { args: [], returns: "ptr" },
   strerror: { args: ["i32"], returns: "cstring" },
 });
 
 export const ERRNO = { EAGAIN: 11, ENOMEM: 12 } as const;
+
+/** A C function that does nothing with its arguments (labs), for callbacks that C may call from any thread. */
+export const doNothing = (libc.labs as unknown as { readonly ptr: Address }).ptr;
 
 /** The error number of the call just made in this thread. */
 export function errno(): number {

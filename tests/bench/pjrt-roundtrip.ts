@@ -5,7 +5,7 @@
 // Run it: bun tests/bench/pjrt-roundtrip.ts [plugin]
 
 import { CFunction, type Pointer } from "bun:ffi";
-import { addressesAt, addressOf } from "../../ffi/memory.ts";
+import { addressesAt, addressOf, offsetAddress } from "../../ffi/memory.ts";
 import { PjrtBuffer } from "../../ffi/pjrt/buffer.ts";
 import { PjrtClient } from "../../ffi/pjrt/client.ts";
 import { encodeCompileOptions } from "../../ffi/pjrt/compile-options.ts";
@@ -78,8 +78,8 @@ export function ownedObjects(client: PjrtClient, executable: PjrtExecutable): Co
       using argument = PjrtBuffer.copyFromHost(client, device, addressOf(input), shape);
       const { outputs, done } = executable.execute([argument]);
       using result = outputs[0]!;
-      using _ = done;
       done.await();
+      done[Symbol.dispose]();
       using copied = result.toHost(addressOf(output), BYTES);
       copied.await();
     },
@@ -89,60 +89,62 @@ export function ownedObjects(client: PjrtClient, executable: PjrtExecutable): Co
 // C reads these through addresses, which the garbage collector does not see.
 const handWrittenMemory: Uint32Array[] = [];
 
-/** The same calls with nothing between bun:ffi and the structs; every field that stays the same is set beforehand. */
-export function handWritten(client: PjrtClient, executable: PjrtExecutable): Contestant {
-  const table = addressesAt((client.api.address + ApiHead.stride) as typeof client.api.address, API_FUNCTIONS.length);
+/** 64-bit words for C to read and write. */
+function struct(words: readonly number[]): Uint32Array {
+  const view = new Uint32Array(new ArrayBuffer(words.length * 8));
+  for (const [index, word] of words.entries()) put(view, index, word);
+  handWrittenMemory.push(view);
+  return view;
+}
+
+/** The functions of the round trip, straight from the table. */
+function bindByHand({ api }: PjrtClient) {
+  const table = addressesAt(offsetAddress(api.address, ApiHead.stride), API_FUNCTIONS.length);
   const bind = (name: (typeof API_FUNCTIONS)[number]) =>
     CFunction({ ptr: table[API_FUNCTIONS.indexOf(name)]! as number as Pointer, args: ["ptr"], returns: "ptr" });
-  const fromHost = bind("PJRT_Client_BufferFromHostBuffer");
-  const execute = bind("PJRT_LoadedExecutable_Execute");
-  const awaitEvent = bind("PJRT_Event_Await");
-  const destroyEvent = bind("PJRT_Event_Destroy");
-  const toHost = bind("PJRT_Buffer_ToHostBuffer");
-  const destroyBuffer = bind("PJRT_Buffer_Destroy");
-
-  const struct = (words: number[]) => {
-    const view = new Uint32Array(new ArrayBuffer(words.length * 8));
-    handWrittenMemory.push(view);
-    for (const [index, word] of words.entries()) put(view, index, word);
-    return view;
+  return {
+    fromHost: bind("PJRT_Client_BufferFromHostBuffer"),
+    execute: bind("PJRT_LoadedExecutable_Execute"),
+    awaitEvent: bind("PJRT_Event_Await"),
+    destroyEvent: bind("PJRT_Event_Destroy"),
+    toHost: bind("PJRT_Buffer_ToHostBuffer"),
+    destroyBuffer: bind("PJRT_Buffer_Destroy"),
   };
-  const dims = struct([FLOATS]);
-  const inputs = struct([0]);
-  const inputLists = struct([addressOf(inputs)]);
-  const outputs = struct([0]);
-  const outputLists = struct([addressOf(outputs)]);
-  const done = struct([0]);
-  const options = struct([112, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+/** Their Args, with every field set that stays the same. */
+function layOutByHand(client: PjrtClient, executable: PjrtExecutable) {
   const device = client.devices()[0]!.address;
-  const fromHostArgs = struct([120, 0, client.address, 0, F32, addressOf(dims), 1, 0, 0, 0, device, 0, 0, 0, 0]);
-  const executeArgs = struct([
-    80,
-    0,
-    executable.address,
-    addressOf(options),
-    addressOf(inputLists),
-    1,
-    1,
-    addressOf(outputLists),
-    addressOf(done),
-    0,
-  ]);
-  const toHostArgs = struct([56, 0, 0, 0, 0, BYTES, 0]);
-  const eventArgs = struct([24, 0, 0]);
-  const bufferArgs = struct([24, 0, 0]);
+  const dims = addressOf(struct([FLOATS]));
+  const inputs = struct([0]);
+  const outputs = struct([0]);
+  const done = struct([0]);
+  const inputLists = addressOf(struct([addressOf(inputs)]));
+  const outputLists = addressOf(struct([addressOf(outputs)]));
+  const options = addressOf(struct([112, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+  const launch = [80, 0, executable.address, options, inputLists, 1, 1, outputLists, addressOf(done), 0];
+  return {
+    inputs,
+    outputs,
+    done,
+    fromHostArgs: struct([120, 0, client.address, 0, F32, dims, 1, 0, 0, 0, device, 0, 0, 0, 0]),
+    executeArgs: struct(launch),
+    toHostArgs: struct([56, 0, 0, 0, 0, BYTES, 0]),
+    eventArgs: struct([24, 0, 0]),
+    bufferArgs: struct([24, 0, 0]),
+  };
+}
+
+/** The same calls with nothing between bun:ffi and the structs. */
+export function handWritten(client: PjrtClient, executable: PjrtExecutable): Contestant {
+  const { fromHost, execute, awaitEvent, destroyEvent, toHost, destroyBuffer } = bindByHand(client);
+  const memory = layOutByHand(client, executable);
+  const { inputs, outputs, done, fromHostArgs, toHostArgs, eventArgs, bufferArgs } = memory;
   const fromHostAt = addressOf(fromHostArgs);
-  const executeAt = addressOf(executeArgs);
+  const executeAt = addressOf(memory.executeArgs);
   const toHostAt = addressOf(toHostArgs);
   const eventAt = addressOf(eventArgs);
   const bufferAt = addressOf(bufferArgs);
-  const check = (error: unknown) => {
-    if (error) throw new Error("a PJRT call failed");
-  };
-  const copy = (target: Uint32Array, at: number, source: Uint32Array, from: number) => {
-    target[at * 2] = source[from * 2]!;
-    target[at * 2 + 1] = source[from * 2 + 1]!;
-  };
   return {
     name: "by hand",
     run(input, output) {
@@ -167,6 +169,16 @@ export function handWritten(client: PjrtClient, executable: PjrtExecutable): Con
       check(destroyBuffer(bufferAt));
     },
   };
+}
+
+function check(error: unknown): void {
+  if (error) throw new Error("a PJRT call failed");
+}
+
+/** Copies word `from` of `source` to word `at` of `target`. */
+function copy(target: Uint32Array, at: number, source: Uint32Array, from: number): void {
+  target[at * 2] = source[from * 2]!;
+  target[at * 2 + 1] = source[from * 2 + 1]!;
 }
 
 function put(view: Uint32Array, index: number, value: number): void {
