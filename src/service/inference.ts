@@ -5,7 +5,7 @@
 
 import { ServerError } from "../base/errors.ts";
 import type { Call, Reply } from "../call/call.ts";
-import { type Inference, infer } from "../infer/request.ts";
+import { type Inference, infer, refused } from "../infer/request.ts";
 import type { Model } from "../model/model.ts";
 import type { CallContext } from "../net/rpc.ts";
 import type { UnaryReply } from "../net/unary.ts";
@@ -38,9 +38,7 @@ function accept(inference: Inference, request: InferRequest, transport: Transpor
   } catch (thrown) {
     const error = ServerError.from(thrown, `model '${request.modelName}'`);
     const { id, modelName } = request;
-    const totalNs = inference.clock.nowNs() - transport.arrivalNs;
-    model?.statistics.failed(error.code, totalNs);
-    inference.requestLog?.({ id, model: modelName, status: error.code, totalNs, error });
+    refused(inference, model, { id, modelName, arrivalNs: transport.arrivalNs }, error);
     throw error;
   }
 }

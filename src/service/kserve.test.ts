@@ -19,6 +19,7 @@ import { type FakeModelRecipe, type FakeServing, fakeServing } from "../../tests
 import { ServerError } from "../base/errors.ts";
 import type { RequestRecord } from "../base/request-log.ts";
 import { VERSION } from "../base/version.ts";
+import type { Inference } from "../infer/request.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import { kserveMethods } from "./kserve.ts";
 
@@ -40,7 +41,7 @@ interface Client extends AsyncDisposable {
 async function client(recipes: readonly FakeModelRecipe[], ready = () => true): Promise<Client> {
   const serving = await fakeServing(recipes);
   const requests: RequestRecord[] = [];
-  const inference = { ...serving.inference, requestLog: (record: RequestRecord) => requests.push(record) };
+  const inference: Inference = { ...serving.inference, requestLog: (record: RequestRecord) => requests.push(record) };
   const methods = kserveMethods({ inference, device: serving.device.info, ready });
   const made: Client = {
     serving,
@@ -214,6 +215,7 @@ test("statistics count requests, rows and executions", async () => {
   const { modelStats } = await one.send(method.modelStatistics, {});
   expect(modelStats.map(({ name }) => name)).toEqual(["idle", "m"]);
   expect(modelStats[1]).toMatchObject({
+    version: "1",
     inferenceCount: 4n,
     executionCount: 2n,
     inferenceStats: { success: { count: 2n }, fail: { count: 0n }, queue: { count: 2n }, computeInfer: { count: 2n } },

@@ -70,6 +70,9 @@ function pathOf(method: string): string {
   return `/${GRPCInferenceService.typeName}/${method}`;
 }
 
-function notServed(method: string): never {
-  throw new ServerError("UNIMPLEMENTED", `${method} is not served by this version of xlaserver`);
+function notServed(path: string): never {
+  throw new ServerError(
+    "UNIMPLEMENTED",
+    `${path.slice(path.lastIndexOf("/") + 1)} is not served by this version of xlaserver`,
+  );
 }

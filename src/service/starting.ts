@@ -7,19 +7,26 @@ import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
 import { ServerError } from "../base/errors.ts";
 import { type UnaryHandler, unary } from "./unary.ts";
 
-/** The handler of `path` while the server starts. */
-export function startingMethod(path: string): UnaryHandler {
-  const { method, typeName } = GRPCInferenceService;
-  switch (path) {
-    case `/${typeName}/ServerLive`:
-      return unary(method.serverLive, () => ({ live: true }));
-    case `/${typeName}/ServerReady`:
-      return unary(method.serverReady, () => ({ ready: false }));
-    case `/${typeName}/ModelReady`:
-      return unary(method.modelReady, () => ({ ready: false }));
-    default:
-      return () => {
-        throw new ServerError("UNAVAILABLE", "the server is starting");
-      };
-  }
+/** Handlers of every unary method of the service while the server starts, by path. */
+export function startingMethods(): Map<string, UnaryHandler> {
+  const { method, methods, typeName } = GRPCInferenceService;
+  const starting = () => {
+    throw new ServerError("UNAVAILABLE", "the server is starting");
+  };
+  const handlers = new Map<string, UnaryHandler>();
+  for (const { name, methodKind } of methods)
+    if (methodKind === "unary") handlers.set(`/${typeName}/${name}`, starting);
+  handlers.set(
+    `/${typeName}/ServerLive`,
+    unary(method.serverLive, () => ({ live: true })),
+  );
+  handlers.set(
+    `/${typeName}/ServerReady`,
+    unary(method.serverReady, () => ({ ready: false })),
+  );
+  handlers.set(
+    `/${typeName}/ModelReady`,
+    unary(method.modelReady, () => ({ ready: false })),
+  );
+  return handlers;
 }

@@ -23,10 +23,14 @@ export function modelStatistics(
   return { modelStats: models.map(statisticsOf) };
 }
 
+// A model has no versions here, but perf_analyzer reads this field as a number and dies of an empty one.
+const VERSION = "1";
+
 function statisticsOf({ name, statistics }: Model): MessageInitShape<typeof ModelStatisticsSchema> {
   const batches = [...statistics.byBatchSize].sort(([a], [b]) => a - b);
   return {
     name,
+    version: VERSION,
     lastInference: whole(statistics.lastInferenceMs),
     inferenceCount: whole(statistics.inferences),
     executionCount: whole(statistics.dispatches),
