@@ -22,8 +22,7 @@ export function parseYaml(text: string): YamlText {
   const refuse = (path: string, expected: string, received: string): YamlText => {
     return { value: undefined, issues: [{ path, expected, received }] };
   };
-  const bytes = Buffer.byteLength(text);
-  if (bytes > YAML_BYTES_MAX) return refuse("", `at most ${YAML_BYTES_MAX} bytes`, `${bytes} bytes`);
+  if (Buffer.byteLength(text) > YAML_BYTES_MAX) return refuse("", `at most ${YAML_BYTES_MAX} bytes`, "more");
 
   const lines = new LineCounter();
   const lineOf = (offset: number | undefined) => `line ${lines.linePos(offset ?? 0).line}`;

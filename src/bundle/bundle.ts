@@ -24,7 +24,7 @@ export interface Bundle {
   readonly directory: string;
   readonly formatVersion: "2.0" | "3.0";
   readonly description: string;
-  /** What the executable takes and returns, weights left out. */
+  /** What the executable takes and returns, weights left out. At least one output; inputs may be none. */
   readonly executable: Signature;
   /** What clients send and get; the same object as `executable` unless the manifest says otherwise. */
   readonly client: Signature;
@@ -33,6 +33,7 @@ export interface Bundle {
   /** Sorted by variant, then batch size. */
   readonly modules: readonly ModuleFile[];
   readonly weights: WeightsSource;
+  /** Batch sizes that every variant has a module of, ascending; empty where modules are of batch size 0. */
   readonly compiledBatchSizes: readonly number[];
   readonly maxQueueDelayUs: number;
   readonly priorityLevels: number;

@@ -25,7 +25,7 @@ export interface FileTensor {
 
 export interface SafetensorsHeader {
   readonly tensors: ReadonlyMap<string, FileTensor>;
-  readonly metadata: Field;
+  readonly metadata: ReadonlyMap<string, string>;
 }
 
 /** Reads and checks the header of the file at `path`, which messages call `label`. undefined when it has issues. */
@@ -65,8 +65,7 @@ export function parseHeader(
   const before = issues.length;
   const root = new Field(parseJson(header, label, issues), label, issues);
   if (!root.present || !root.mapping("a header that is a JSON object")) return undefined;
-  const metadata = root.get("__metadata__");
-  checkMetadata(metadata);
+  const metadata = readMetadata(root.get("__metadata__"));
   const tensors = new Map<string, FileTensor>();
   for (const name of Object.keys(root.value as object)) {
     if (name === "__metadata__") continue;
@@ -99,9 +98,10 @@ function parseJson(header: Uint8Array, label: string, issues: Issue[]): unknown 
   }
 }
 
-function checkMetadata(metadata: Field): void {
-  const mapping = metadata.present ? metadata.mapping("a mapping of strings to strings") : undefined;
-  for (const key of Object.keys(mapping ?? {})) metadata.get(key).string("a string, as all metadata");
+function readMetadata(field: Field): Map<string, string> {
+  const mapping = field.present ? field.mapping("a mapping of strings to strings") : undefined;
+  const keys = Object.keys(mapping ?? {});
+  return new Map(keys.map((key) => [key, field.get(key).string("a string, as all metadata") ?? ""]));
 }
 
 function readTensor(entry: Field, dataStart: number, dataBytes: number): FileTensor | undefined {

@@ -28,8 +28,9 @@ export function weightArguments(
   issues: Issue[],
   label: string,
 ): WeightArgument[] {
-  const names = listed ?? argumentOrder(header, reversed, issues);
-  const source = listed ? "weights.arguments" : `${label}.__metadata__.argument_order`;
+  const order = new Field(header.metadata.get("argument_order"), `${label}.__metadata__.argument_order`, issues);
+  const names = listed ?? argumentOrder(order, header.tensors.size, reversed, issues);
+  const source = listed ? "weights.arguments" : order.path;
   return names.flatMap((name, index) => {
     const field = new Field(name, `${source}[${index}]`, issues);
     const tensor = header.tensors.get(name);
@@ -41,19 +42,20 @@ export function weightArguments(
   });
 }
 
-/** `__metadata__.argument_order`, a JSON list of names; a file without tensors needs none. */
-function argumentOrder({ tensors, metadata }: SafetensorsHeader, reversed: boolean, issues: Issue[]): string[] {
-  const field = metadata.get("argument_order");
+/** The file's own order, a JSON list of names; a file without tensors needs none. */
+function argumentOrder(field: Field, tensors: number, reversed: boolean, issues: Issue[]): string[] {
   if (!field.present) {
-    if (tensors.size === 0) return [];
+    if (tensors === 0) return [];
     const missing = reversed ? field : new Field(undefined, "weights.arguments", issues);
     const otherwise = reversed ? "" : ", as the file has no __metadata__.argument_order";
     missing.refuse(`the names of the tensors in argument order${otherwise}`);
     return [];
   }
-  const order = new Field(parseOrder(String(field.value)), field.path, issues);
-  const items = order.present ? order.list("a JSON list of tensor names") : field.refuse("a JSON list of tensor names");
-  return items?.flatMap((item) => item.string("a tensor's name") ?? []) ?? [];
+  const expected = "a JSON list of tensor names";
+  const order = parseOrder(String(field.value));
+  if (order === undefined) return field.refuse(expected) ?? [];
+  const items = new Field(order, field.path, issues).list(expected) ?? [];
+  return items.flatMap((item) => item.string("a tensor's name") ?? []);
 }
 
 function parseOrder(text: string): unknown {
