@@ -141,6 +141,21 @@ export async function readText(path: string): Promise<string> {
   return new TextDecoder().decode(await readBytes(path));
 }
 
+/** Runs `use` with the file open for reading; what `use` makes of the descriptor must not need it afterwards. */
+export function withOpenFile<T>(path: string, use: (fd: number) => T): T {
+  let fd: number;
+  try {
+    fd = openSync(path, "r");
+  } catch (thrown) {
+    throw fileError(thrown, "open", path);
+  }
+  try {
+    return use(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
 /** `byteLength` bytes from `offset`; fewer only where the file ends. */
 export function readRange(path: string, offset: number, byteLength: number): Uint8Array {
   try {

@@ -26,6 +26,9 @@ export const WEIGHT_CHUNKS_IN_FLIGHT = 2;
 /** How long the compile helper waits for more modules: a start of its own costs 0.2 s, and idle it holds 100 MB. */
 export const COMPILE_LINGER_NS = 2e9;
 
+/** Compile helpers at once: each keeps a client and its threads, and XLA itself compiles on several. */
+export const COMPILE_HELPERS_MAX = 4;
+
 /** How long a helper may take to load and describe a plugin before `plugins` gives it up: CUDA's needs a few seconds. */
 export const PLUGIN_PROBE_NS = 30e9;
 

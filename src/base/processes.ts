@@ -48,24 +48,21 @@ async function readTail(stream: ReadableStream<Uint8Array>): Promise<string> {
 
 /**
  * Starts this program as a helper: `<program> <subcommand> ...args` when compiled, `bun src/<sourceEntry> ...args`
- * from source. `withoutEnvironment` names variables that the helper must not inherit.
+ * from source. It inherits process.env as it is now.
  */
 export function spawnHelper(
   subcommand: string,
   sourceEntry: string,
   options: {
     readonly args?: readonly string[];
-    readonly withoutEnvironment?: readonly string[];
     readonly onMessage?: (message: unknown) => void;
   } = {},
 ): Child {
   const program = compiled
     ? [process.execPath, subcommand]
     : [process.execPath, fileURLToPath(new URL(`../${sourceEntry}`, import.meta.url))];
-  const environment = { ...process.env };
-  for (const name of options.withoutEnvironment ?? []) delete environment[name];
   const child = Bun.spawn([...program, ...(options.args ?? [])], {
-    env: environment,
+    env: process.env,
     ipc: (message) => options.onMessage?.(message),
     serialization: "advanced",
     // Standard output belongs to the command that runs here (tables, JSON); a helper must not write into it.

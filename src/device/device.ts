@@ -100,7 +100,8 @@ export interface RunTiming {
   readonly downloadNs: number;
 }
 
-export interface Device extends Disposable {
+/** Disposing it waits for the work under way, then frees everything that was made with it. */
+export interface Device extends AsyncDisposable {
   readonly info: DeviceInfo;
   memoryStatistics(): MemoryStatistics | undefined;
   /**

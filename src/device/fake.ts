@@ -171,7 +171,7 @@ export class FakeDevice implements Device {
     }
   }
 
-  [Symbol.dispose](): void {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.lost ??= new ServerError("UNAVAILABLE", "the device is shutting down");
     this.pool[Symbol.dispose]();
   }

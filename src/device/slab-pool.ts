@@ -4,6 +4,7 @@
 // to an octave, so that at most a fifth of a block lies unused and batches of similar size share blocks.
 // Both devices own one; native-memory.ts says where the real one's blocks come from.
 
+import { NULL } from "../../ffi/memory.ts";
 import type { Clock, Timer } from "../base/clock.ts";
 import { ServerError } from "../base/errors.ts";
 import { SLAB_BYTES_MAX, SLAB_IDLE_NS } from "../base/limits.ts";
@@ -18,7 +19,7 @@ export interface BlockSource {
 
 /** Blocks of collected memory, for a device whose executions are JavaScript. */
 export const collectedBlocks: BlockSource = {
-  allocate: (byteLength) => ({ buffer: new ArrayBuffer(byteLength), address: 0, views: undefined }),
+  allocate: (byteLength) => ({ buffer: new ArrayBuffer(byteLength), address: NULL, views: undefined }),
   free: () => {},
 };
 

@@ -4,6 +4,7 @@
 // and every tensor is aligned for CPU zero-copy (64) and for GPU parameters (16). A slab lives until its last
 // reference is given back. Used by slab-pool.ts, by both devices, and by infer/ through the Slab interface.
 
+import type { Address } from "../../ffi/memory.ts";
 import { assert, ServerError } from "../base/errors.ts";
 import { byteCount, formatShape } from "../tensor/shape.ts";
 import type { TensorType } from "../tensor/signature.ts";
@@ -41,7 +42,7 @@ export function slabLayout(inputs: readonly TensorType[], outputs: readonly Tens
 export interface SlabBlock {
   readonly buffer: ArrayBuffer;
   /** Address of the first byte; 0 where no native code reads it. */
-  readonly address: number;
+  readonly address: Address;
   views: SlabViews | undefined;
 }
 
@@ -53,7 +54,6 @@ interface SlabViews {
 
 /** A lease of a block, counted by its holders. */
 export class LeasedSlab implements Slab {
-  readonly address: number;
   private readonly views: SlabViews;
   private references = 1;
 
@@ -62,7 +62,6 @@ export class LeasedSlab implements Slab {
     readonly layout: SlabLayout,
     private readonly onLastRelease: () => void,
   ) {
-    this.address = block.address;
     if (block.views?.layout !== layout) {
       const view = ({ offset, byteLength }: SlabSlot) => new Uint8Array(block.buffer, offset, byteLength);
       block.views = { layout, inputs: layout.inputs.map(view), outputs: layout.outputs.map(view) };
@@ -78,6 +77,11 @@ export class LeasedSlab implements Slab {
   get outputs(): readonly Uint8Array[] {
     assert(this.references > 0, "a slab is read after its last release");
     return this.views.outputs;
+  }
+
+  /** Where native code finds the slab; 0 where none looks. */
+  get nativeAddress(): Address {
+    return this.block.address;
   }
 
   retain(): void {

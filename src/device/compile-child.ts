@@ -1,0 +1,39 @@
+// The far end of compile-pool.ts: a process of its own that compiles modules into the executable cache, one by one.
+//
+// Compiled, it is `xlaserver __compile`; from source, Bun runs this file. It gives way to everything else on the machine,
+// and ends when its parent does.
+
+import { lowerPriority, serveParent } from "../base/processes.ts";
+import type { CompileAnswer, CompileMessage } from "./compile-pool.ts";
+import { Loader } from "./loader.ts";
+import { prepareNativeEnvironment } from "./native-environment.ts";
+import { toPlainError } from "./plain-error.ts";
+
+/** Serves the process that started this one, until that one ends. */
+export function runCompileChild(): void {
+  // Before the plugin starts its threads, which inherit it.
+  lowerPriority();
+  prepareNativeEnvironment();
+  const loader = new Loader();
+  serveParent(async (message): Promise<CompileAnswer> => {
+    try {
+      return await handle(loader, message as CompileMessage);
+    } catch (thrown) {
+      return { error: toPlainError(thrown) };
+    }
+  });
+}
+
+async function handle(loader: Loader, message: CompileMessage): Promise<CompileAnswer> {
+  if ("open" in message) {
+    await loader.open(message.open);
+    return {};
+  }
+  const { label, module, options, key } = message;
+  const { handle, stored } = await loader.compile(label, module, options, key);
+  loader.releaseExecutable(handle.executable);
+  return { stored };
+}
+
+// In the bundle of an executable every module says that it is the main one.
+if (import.meta.main && !import.meta.url.includes("/$bunfs/")) runCompileChild();

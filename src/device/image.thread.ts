@@ -1,0 +1,24 @@
+// A thread that builds one weights image and is ended by image.ts, which started it.
+
+import type { WeightsSource } from "../tensor/weights.ts";
+import { buildImage } from "./build-image.ts";
+import { type PlainError, toPlainError } from "./plain-error.ts";
+
+declare const self: Worker;
+
+export interface ImageRequest {
+  readonly source: WeightsSource & { readonly file: string };
+  readonly cacheDirectory: string;
+}
+
+export type ImageAnswer = { readonly digest: string } | { readonly digest?: never; readonly error: PlainError };
+
+self.onmessage = async ({ data: { source, cacheDirectory } }: MessageEvent<ImageRequest>) => {
+  let answer: ImageAnswer;
+  try {
+    answer = { digest: await buildImage(source, cacheDirectory) };
+  } catch (thrown) {
+    answer = { error: toPlainError(thrown) };
+  }
+  self.postMessage(answer);
+};
