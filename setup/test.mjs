@@ -4,7 +4,7 @@ import { ensureExecutable } from "./executable.mjs";
 import { prepare } from "./prepare.mjs";
 import { SetupError, script } from "./run.mjs";
 import { suites, summary, sumOf } from "./suites.mjs";
-import { ensureTestTools } from "./test-tools.mjs";
+import { ensureTestTexts, ensureTestTools } from "./test-tools.mjs";
 import { TEST_PLUGINS } from "./wheels.mjs";
 
 /** The executable that end-to-end tests run. A suite, so that the others still run, and count, when it doesn't build. */
@@ -24,6 +24,7 @@ const build = {
 
 await script(async () => {
   await Promise.all([prepare(TEST_PLUGINS), ensureTestTools()]);
+  await ensureTestTexts();
   const results = [];
   for (const suite of [build, ...(await suites())]) {
     console.log(`\n== ${suite.name}`);
