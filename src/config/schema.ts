@@ -171,6 +171,11 @@ const hooks = group(
       "auto",
       "Threads that run the bundles' model.ts, each one hook at a time. `auto`: one per CPU core, 16 at most.",
     ),
+    memory_bound_bytes: key(
+      integer(64 * MIB),
+      2048 * MIB,
+      "By how much the process's memory may grow while a hook runs; one that drives it further is ended.",
+    ),
   },
   "Pre- and postprocessing.",
 );

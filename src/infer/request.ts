@@ -4,7 +4,7 @@
 // what became of it. Nothing here knows a protocol. Called by service/inference.ts and by the CLI's in-process infer.
 
 import type { Clock } from "../base/clock.ts";
-import { ServerError } from "../base/errors.ts";
+import { ServerError, type StatusCode } from "../base/errors.ts";
 import type { RequestLog } from "../base/request-log.ts";
 import type { Call, CallTensor, Reply } from "../call/call.ts";
 import type { Model } from "../model/model.ts";
@@ -25,6 +25,27 @@ export interface Inference {
   readonly clock: Clock;
   /** Undefined when requests are not logged. */
   readonly requestLog: RequestLog | undefined;
+  /** Failed requests that named no model of ours, by status; the others are in their model's statistics. */
+  readonly unknownModel: Map<StatusCode, number>;
+}
+
+/** Counts and logs a request that failed with `error`; `model` is undefined where none has its name. */
+export function refused(
+  inference: Inference,
+  model: Model | undefined,
+  request: {
+    readonly id: string;
+    readonly modelName: string;
+    readonly arrivalNs: number;
+    readonly rows?: number | undefined;
+  },
+  error: ServerError,
+): void {
+  const { id, modelName, arrivalNs, rows } = request;
+  const totalNs = inference.clock.nowNs() - arrivalNs;
+  if (model) model.statistics.failed(error.code, totalNs);
+  else inference.unknownModel.set(error.code, (inference.unknownModel.get(error.code) ?? 0) + 1);
+  inference.requestLog?.({ id, model: modelName, status: error.code, rows, totalNs, error });
 }
 
 /**
@@ -59,9 +80,7 @@ export async function infer(inference: Inference, call: Call): Promise<Reply> {
     return reply;
   } catch (thrown) {
     const error = ServerError.from(thrown, `model '${call.modelName}'`);
-    const totalNs = clock.nowNs() - call.arrivalNs;
-    model?.statistics.failed(error.code, totalNs);
-    requestLog?.({ id: call.id, model: call.modelName, status: error.code, rows, totalNs, error });
+    refused(inference, model, { id: call.id, modelName: call.modelName, arrivalNs: call.arrivalNs, rows }, error);
     throw error;
   }
 }

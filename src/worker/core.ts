@@ -9,7 +9,7 @@ import { createRequestLog } from "../base/request-log.ts";
 import type { Config } from "../config/config.ts";
 import type { Device } from "../device/device.ts";
 import { openImage } from "../device/image.ts";
-import { openDevice } from "../device/open-device.ts";
+import { type DeviceOptions, openDevice } from "../device/open-device.ts";
 import { createHookPool, type HookPool } from "../hooks/pool.ts";
 import { Admission } from "../infer/admission.ts";
 import { Dispatcher } from "../infer/dispatch.ts";
@@ -18,6 +18,9 @@ import type { ModelHost } from "../model/load.ts";
 import { Registry } from "../model/registry.ts";
 import { Fifo } from "../schedule/fifo.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
+
+// Slabs hold the batches with the device and the replies that clients have not read yet; more waits its turn.
+const SLAB_BYTES_MAX = 2 ** 31;
 
 export interface Core extends AsyncDisposable {
   readonly device: Device;
@@ -31,8 +34,10 @@ export interface Core extends AsyncDisposable {
 export async function openCore(config: Config): Promise<Core> {
   await using opened = new AsyncDisposableStack();
   const clock = systemClock;
-  const device = opened.use(await openDevice(deviceOptions(config)));
-  const hooks = opened.use(createHookPool({ threads: config.hooks.threads, memoryBoundBytes: HOOK_MEMORY_BOUND_BYTES, clock, log }));
+  const device = opened.use(await openWithFallback(config));
+  const hooks = opened.use(
+    createHookPool({ threads: config.hooks.threads, memoryBoundBytes: config.hooks.memoryBoundBytes, clock, log }),
+  );
   const registry = opened.use(new Registry());
   const scheduler = new Scheduler(new Fifo());
   const dispatcher = new Dispatcher(device, scheduler, clock);
@@ -60,7 +65,35 @@ export async function openCore(config: Config): Promise<Core> {
     registry,
     dispatcher,
     host,
-    inference: { registry, dispatcher, admission, clock, requestLog },
+    inference: { registry, dispatcher, admission, clock, requestLog, unknownModel: new Map() },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The configured device, or the CPU where an accelerator can't be had and the operator allows it. */
+async function openWithFallback(config: Config): Promise<Device> {
+  const { backend, allowCpuFallback } = config.runtime;
+  try {
+    return await openDevice(deviceOptions(config, backend));
+  } catch (error) {
+    if (backend === "cpu" || !allowCpuFallback) throw error;
+    log.warn("serving on the CPU: the accelerator can't be opened", { backend, error });
+    return openDevice({ ...deviceOptions(config, "cpu"), plugin: undefined, ordinal: 0 });
+  }
+}
+
+function deviceOptions(config: Config, backend: "cpu" | "cuda"): DeviceOptions {
+  const { deviceOrdinal, plugin, memFraction, preallocate, allocator, xlaOptions } = config.runtime;
+  return {
+    backend,
+    ordinal: deviceOrdinal,
+    plugin: plugin || undefined,
+    cacheDirectory: config.cacheDir,
+    slabBytes: SLAB_BYTES_MAX,
+    memoryFraction: memFraction,
+    preallocate,
+    allocator: allocator === "default" ? undefined : allocator,
+    xlaOptions,
+    log,
   };
 }

@@ -120,7 +120,14 @@ export async function fakeServing(
     };
     registry.admit(await loadModel(fakeBundle(directory, recipe), 1, host));
   }
-  const inference: Inference = { registry, dispatcher, admission, clock, requestLog: undefined };
+  const inference: Inference = {
+    registry,
+    dispatcher,
+    admission,
+    clock,
+    requestLog: undefined,
+    unknownModel: new Map(),
+  };
   let open = 0;
   return {
     clock,
@@ -157,7 +164,7 @@ export async function fakeServing(
     },
     async [Symbol.asyncDispose]() {
       await registry[Symbol.asyncDispose]();
-      device[Symbol.dispose]();
+      await device[Symbol.asyncDispose]();
       rmSync(directory, { recursive: true });
     },
   };
