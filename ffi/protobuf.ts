@@ -105,14 +105,16 @@ class Cursor {
     return this.position >= this.bytes.byteLength;
   }
 
+  /** A signed 64-bit integer, exact up to 2^53: seven bytes carry the low 49 bits, three the high 15. */
   varint(): number {
-    let value = 0;
-    for (let index = 0, scale = 1; index < 10; index++, scale *= 128) {
+    let low = 0;
+    let high = 0;
+    for (let index = 0; index < 10; index++) {
       if (this.atEnd) throw malformed("a varint runs past the end");
       const byte = this.bytes[this.position++]!;
-      value += (byte & 0x7f) * scale;
-      // A ten-byte varint is a negative int64: 2^64 less its magnitude.
-      if (byte < 0x80) return index === 9 ? value - 2 ** 64 : value;
+      if (index < 7) low += (byte & 0x7f) * 2 ** (7 * index);
+      else high += (byte & 0x7f) * 2 ** (7 * (index - 7));
+      if (byte < 0x80) return low + (high >= 2 ** 14 ? high - 2 ** 15 : high) * 2 ** 49;
     }
     throw malformed("a varint of more than ten bytes");
   }

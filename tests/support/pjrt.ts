@@ -11,10 +11,6 @@ import type { PjrtDevice } from "../../ffi/pjrt/device.ts";
 import { PjrtExecutable } from "../../ffi/pjrt/executable.ts";
 import { HostShape } from "../../ffi/pjrt/host-shape.ts";
 import { loadPlugin } from "../../ffi/pjrt/plugin.ts";
-import { setNativeVariable } from "../../ffi/posix/environment.ts";
-
-// XLA logs each client and each refused call, which would bury the test report; fatal errors still show.
-if (process.env.TF_CPP_MIN_LOG_LEVEL === undefined) setNativeVariable("TF_CPP_MIN_LOG_LEVEL", "3");
 
 /** PJRT_Buffer_Type of the types that tests use. */
 export const PJRT_TYPE = { PRED: 1, S32: 4, S64: 5, U8: 6, F32: 11, BF16: 13 } as const;

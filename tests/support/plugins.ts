@@ -6,6 +6,11 @@
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setNativeVariable } from "../../ffi/posix/environment.ts";
+
+// XLA logs each client and each refused call, which would bury the test report; fatal errors still show. It reads this
+// when the first plugin loads.
+if (process.env.TF_CPP_MIN_LOG_LEVEL === undefined) setNativeVariable("TF_CPP_MIN_LOG_LEVEL", "3");
 
 const ROOT = join(import.meta.dir, "..", "..");
 const WHEELS = join(ROOT, ".deps", "wheels");
