@@ -25,12 +25,15 @@ const PLUGIN = {
 const ZSTD_LEVEL = 10;
 const EXECUTABLE_BYTES_MAX = 175_000_000;
 
-/** The program's entry, and those of its threads, which base/threads.ts starts by their path below src/. */
+/**
+ * The program's entry, the preload of bundle tests (hooks/bundle-tests.ts takes it out), and the threads, which
+ * base/threads.ts starts by their path below src/.
+ */
 function entrypoints(): string[] {
   const threads = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".thread.ts"))
     .sort();
-  return ["main.ts", ...threads].map((file) => join(ROOT, "src", file));
+  return ["main.ts", "hooks/preload.ts", ...threads].map((file) => join(ROOT, "src", file));
 }
 
 async function commit(): Promise<string> {

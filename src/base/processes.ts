@@ -87,6 +87,20 @@ export function spawnHelper(
   };
 }
 
+/**
+ * Runs `bun ...args` in `directory` by the Bun that this program contains (BUN_BE_BUN=1 makes the executable just that),
+ * on the caller's own input and outputs. Resolves to its exit code, 1 where a signal ended it.
+ */
+export async function runBun(args: readonly string[], directory: string): Promise<number> {
+  const child = Bun.spawn([process.execPath, ...args], {
+    cwd: directory,
+    env: { ...process.env, BUN_BE_BUN: "1" },
+    stdio: ["inherit", "inherit", "inherit"],
+  });
+  await child.exited;
+  return child.exitCode ?? 1;
+}
+
 /** A helper's side of spawnHelper: runs `onMessage` on each message in turn and sends back what it returns. */
 export function serveParent(onMessage: (message: unknown) => Promise<unknown>): void {
   assertHasParent();

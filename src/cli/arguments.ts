@@ -36,7 +36,6 @@ export interface Arguments {
 
 /** What one command file exports. */
 export interface Command {
-  readonly summary: string;
   /** After `xlaserver NAME`, e.g. `DIR [options]`. */
   readonly usage: string;
   /** Paragraphs of help below the usage. */
@@ -101,12 +100,12 @@ function checkedValue(flag: Flag, rawName: string, value: string | undefined): s
 }
 
 /** The help text of one command. */
-export function helpOf(name: string, command: Command): string {
+export function helpOf(name: string, summary: string, command: Command): string {
   const rows = Object.entries({ ...command.flags, [HELP]: { help: "Show this text." } }).map(
     ([flag, { value, help }]: [string, Flag]) => [`--${flag}${value ? ` ${value}` : ""}`, help] as const,
   );
   const width = Math.max(...rows.map(([left]) => left.length));
   const lines = rows.map(([left, help]) => `  ${left.padEnd(width)}  ${help}`);
   const details = command.details ? `\n${command.details.trim()}\n` : "";
-  return `Usage: xlaserver ${name} ${command.usage}\n\n${command.summary}\n${details}\nFlags:\n${lines.join("\n")}\n`;
+  return `Usage: xlaserver ${name} ${command.usage}\n\n${summary}\n${details}\nFlags:\n${lines.join("\n")}\n`;
 }

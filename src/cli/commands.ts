@@ -8,17 +8,37 @@ import { didYouMean } from "../base/nearest.ts";
 import { type Command, helpOf, parseArguments, UsageError } from "./arguments.ts";
 import { print } from "./output.ts";
 
-type Load = () => Promise<{ readonly command: Command }>;
+interface Listed {
+  readonly summary: string;
+  readonly load: () => Promise<{ readonly command: Command }>;
+}
 
-export const COMMANDS: Readonly<Record<string, Load>> = {
-  serve: () => import("./serve.ts"),
-  config: () => import("./config.ts"),
-  licenses: () => import("./licenses.ts"),
-  version: () => import("./version.ts"),
+export const COMMANDS: Readonly<Record<string, Listed>> = {
+  serve: { summary: "Serve the bundles of a node file or a directory.", load: () => import("./serve.ts") },
+  infer: {
+    summary: "Send one request to a server, or run a bundle in this process.",
+    load: () => import("./infer.ts"),
+  },
+  validate: {
+    summary: "Check a bundle, or all of a directory, as the server would.",
+    load: () => import("./validate.ts"),
+  },
+  inspect: { summary: "Compile a bundle; show signature, weights, memory, cost.", load: () => import("./inspect.ts") },
+  test: { summary: "Run a bundle's tests (*.test.ts).", load: () => import("./test.ts") },
+  config: { summary: "Check a node file and print the settings that result.", load: () => import("./config.ts") },
+  ready: { summary: "Ask a server whether it is ready.", load: () => import("./ready.ts") },
+  licenses: { summary: "Print the licences of everything in this executable.", load: () => import("./licenses.ts") },
+  version: { summary: "Print the version of this executable.", load: () => import("./version.ts") },
 };
 
-/** Started by the server itself; not in the help. */
-const HIDDEN: Readonly<Record<string, (argv: readonly string[]) => Promise<number>>> = {};
+/** Started by the server itself; not in the help. These end with their parent. */
+const HIDDEN: Readonly<Record<string, () => Promise<never>>> = {
+  async __compile() {
+    const { runCompileChild } = await import("../device/compile-child.ts");
+    runCompileChild();
+    return new Promise<never>(() => {});
+  },
+};
 
 const DONE = 0;
 const FAILED = 1;
@@ -27,14 +47,14 @@ const WRONG_USAGE = 2;
 /** Runs `xlaserver ...argv` and resolves to its exit code. Never rejects. */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
   const [first] = argv;
-  if (first !== undefined && HIDDEN[first]) return HIDDEN[first](argv.slice(1));
+  if (first !== undefined && HIDDEN[first]) return HIDDEN[first]();
   if (first === undefined && !process.env.XLASERVER_NODE_FILE) {
-    process.stderr.write(await overview());
+    process.stderr.write(overview());
     return WRONG_USAGE;
   }
   if (first === "--help" || first === "-h" || first === "help") {
     const name = argv[1];
-    return name && first === "help" ? runCommand(name, ["--help"]) : print(await overview()).then(() => DONE);
+    return name && first === "help" ? runCommand(name, ["--help"]) : print(overview()).then(() => DONE);
   }
   if (first === "--version") return runCommand("version", argv.slice(1));
   if (first === undefined || first.startsWith("-")) return runCommand("serve", argv);
@@ -43,12 +63,12 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
 
 async function runCommand(name: string, argv: readonly string[]): Promise<number> {
   try {
-    const load = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-    if (!load) throw new UsageError(`unknown command '${name}'${didYouMean(name, Object.keys(COMMANDS))}`);
-    const { command } = await load();
+    const listed = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+    if (!listed) throw new UsageError(`unknown command '${name}'${didYouMean(name, Object.keys(COMMANDS))}`);
+    const { command } = await listed.load();
     const args = parseArguments(command, argv);
     if (args === "help") {
-      await print(helpOf(name, command));
+      await print(helpOf(name, listed.summary, command));
       return DONE;
     }
     return await command.run(args);
@@ -63,12 +83,9 @@ async function runCommand(name: string, argv: readonly string[]): Promise<number
   }
 }
 
-async function overview(): Promise<string> {
-  const rows: string[] = [];
+function overview(): string {
   const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length));
-  for (const [name, load] of Object.entries(COMMANDS)) {
-    rows.push(`  ${name.padEnd(width)}  ${(await load()).command.summary}`);
-  }
+  const rows = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
   return `Usage: xlaserver --config node.yaml
        xlaserver serve --model-repository DIR [flags]
        xlaserver COMMAND [arguments] [flags]

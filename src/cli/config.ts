@@ -5,7 +5,6 @@ import { print, printJson } from "./output.ts";
 import { readConfig } from "./settings.ts";
 
 export const command: Command = {
-  summary: "Check a node file and print the settings that result, or their JSON Schema.",
   usage: "[FILE] [flags]",
   words: [0, 1],
   flags: {

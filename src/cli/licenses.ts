@@ -7,7 +7,6 @@ import { embeddedNotices } from "./embedded-notices.ts";
 import { print } from "./output.ts";
 
 export const command: Command = {
-  summary: "Print the licences of this program and of everything in its executable.",
   usage: "",
   flags: {},
   async run() {

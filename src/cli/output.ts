@@ -23,8 +23,28 @@ export function print(text: string): Promise<void> {
 }
 
 export function printJson(value: unknown): Promise<void> {
-  return print(
-    `${JSON.stringify(value, (_key, inner) => (typeof inner === "bigint" ? inner.toString() : inner), 2)}\n`,
+  return print(`${formatJson(value, "")}\n`);
+}
+
+/** Indented JSON with lists of scalars on one line each: a tensor's values must not fill the screen. */
+function formatJson(value: unknown, indent: string): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const inner = `${indent}  `;
+  const block = (open: string, parts: readonly string[], close: string) =>
+    parts.length === 0 ? open + close : `${open}\n${inner}${parts.join(`,\n${inner}`)}\n${indent}${close}`;
+  if (Array.isArray(value)) {
+    if (value.every((item) => typeof item !== "object" || item === null)) return JSON.stringify(value);
+    return block(
+      "[",
+      value.map((item) => formatJson(item, inner)),
+      "]",
+    );
+  }
+  const entries = Object.entries(value).filter(([, item]) => item !== undefined);
+  return block(
+    "{",
+    entries.map(([key, item]) => `${JSON.stringify(key)}: ${formatJson(item, inner)}`),
+    "}",
   );
 }
 

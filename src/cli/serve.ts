@@ -48,7 +48,6 @@ const OTHER_FLAGS = {
 const CONTROL_MODES: Readonly<Record<string, string>> = { none: "static", poll: "dynamic", explicit: "explicit" };
 
 export const command: Command = {
-  summary: "Serve the bundles of a node file or a directory.",
   usage: "(--config FILE | --model-repository DIR) [flags]",
   details: `
 Flags win over XLASERVER_ variables, and those over the node file. Without --config and --model-repository,

@@ -5,7 +5,6 @@ import type { Command } from "./arguments.ts";
 import { JSON_FLAG, print, printJson, wantsJson } from "./output.ts";
 
 export const command: Command = {
-  summary: "Print the version of this executable.",
   usage: "[flags]",
   flags: { json: JSON_FLAG },
   async run(args) {

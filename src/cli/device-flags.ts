@@ -1,0 +1,23 @@
+// Flags of the commands that open a device in this process, and the settings they stand for.
+
+import type { TextSetting } from "../config/overrides.ts";
+import type { Arguments, Flags } from "./arguments.ts";
+
+export const DEVICE_FLAGS = {
+  backend: { value: "NAME", help: "cpu (default) or cuda." },
+  plugin: { value: "FILE", help: "PJRT plugin to use instead of the one found." },
+  "cache-dir": { value: "DIR", help: "Where compiled executables and weights images are kept." },
+} as const satisfies Flags;
+
+const PATHS: Readonly<Record<keyof typeof DEVICE_FLAGS, string>> = {
+  backend: "runtime.backend",
+  plugin: "runtime.plugin",
+  "cache-dir": "cache_dir",
+};
+
+export function deviceSettings(args: Arguments): TextSetting[] {
+  return Object.entries(PATHS).flatMap(([flag, path]) => {
+    const text = args.text(flag);
+    return text === undefined ? [] : [{ label: `--${flag}`, path: path.split("."), text }];
+  });
+}

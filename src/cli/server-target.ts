@@ -1,0 +1,90 @@
+// A KServe V2 server as the target of `infer`, through grpc-js: an implementation of gRPC that is not our own.
+//
+// One channel, unary calls with a deadline. A status that comes back becomes the ServerError of that code.
+
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { Client, credentials, type ServiceError } from "@grpc/grpc-js";
+import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
+import { systemClock } from "../base/clock.ts";
+import { ServerError, STATUS_CODES, type StatusCode } from "../base/errors.ts";
+import { fromWire, wireName } from "../tensor/dtype.ts";
+import type { InferTarget } from "./infer-target.ts";
+import type { TensorInfo, TensorValue } from "./tensor-input.ts";
+
+const CODE_NAMES = new Map(Object.entries(STATUS_CODES).map(([name, code]) => [code as number, name as StatusCode]));
+
+/** `address` is host:port. Nothing is sent before the first call. */
+export function serverTarget(address: string, model: string, timeoutMs: number): InferTarget {
+  const client = new Client(address, credentials.createInsecure(), {
+    "grpc.max_receive_message_length": -1,
+    "grpc.max_send_message_length": -1,
+  });
+  const { modelMetadata, modelInfer } = GRPCInferenceService.method;
+  const call = caller(client, address, timeoutMs);
+  return {
+    async describe() {
+      const { inputs, outputs } = await call(modelMetadata, { name: model });
+      return { inputs: inputs.map(tensorInfo), outputs: outputs.map(tensorInfo) };
+    },
+    async infer(inputs, outputs) {
+      const reply = await call(modelInfer, {
+        modelName: model,
+        inputs: inputs.map(({ name, dtype, shape }) => ({
+          name,
+          datatype: wireName(dtype)!,
+          shape: shape.map(BigInt),
+        })),
+        outputs: outputs.map((name) => ({ name })),
+        rawInputContents: inputs.map(({ bytes }) => bytes),
+      });
+      return reply.outputs.map((output, index): TensorValue => {
+        const bytes = reply.rawOutputContents[index];
+        if (!bytes) throw new ServerError("INTERNAL", `${address} sent output '${output.name}' without raw contents`);
+        return { ...tensorInfo(output), bytes };
+      });
+    },
+    [Symbol.asyncDispose]: async () => client.close(),
+  };
+}
+
+interface Method<I extends DescMessage, O extends DescMessage> {
+  readonly name: string;
+  readonly input: I;
+  readonly output: O;
+}
+
+function caller(client: Client, address: string, timeoutMs: number) {
+  return <I extends DescMessage, O extends DescMessage>(
+    method: Method<I, O>,
+    request: MessageInitShape<I>,
+  ): Promise<MessageShape<O>> => {
+    const { promise, resolve, reject } = Promise.withResolvers<MessageShape<O>>();
+    client.makeUnaryRequest<MessageShape<I>, MessageShape<O>>(
+      `/${GRPCInferenceService.typeName}/${method.name}`,
+      (message) => Buffer.from(toBinary(method.input, message)),
+      (bytes) => fromBinary(method.output, bytes),
+      create(method.input, request),
+      { deadline: systemClock.wallMs() + timeoutMs },
+      (error, reply) => (error ? reject(serverError(error, address)) : resolve(reply!)),
+    );
+    return promise;
+  };
+}
+
+function serverError(error: ServiceError, address: string): ServerError {
+  const code = CODE_NAMES.get(error.code) ?? "UNKNOWN";
+  return new ServerError(code, `${address}: ${code}: ${error.details}`);
+}
+
+function tensorInfo({ name, datatype, shape }: { name: string; datatype: string; shape: bigint[] }): TensorInfo {
+  const dtype = fromWire(datatype);
+  if (!dtype) throw new ServerError("UNIMPLEMENTED", `tensor '${name}' has the unknown datatype '${datatype}'`);
+  return { name, dtype, shape: shape.map(Number) };
+}
