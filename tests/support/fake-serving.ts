@@ -95,6 +95,20 @@ function fakeBundle(directory: string, recipe: FakeModelRecipe): Bundle {
   };
 }
 
+function callOf(
+  modelName: string,
+  rows: number,
+  first: number,
+  arrivalNs: number,
+  { width = 4, deadlineNs, parameters = NO_PARAMETERS }: SendOptions,
+  onCancel: Call["onCancel"],
+): Call {
+  const numbers = Float32Array.from({ length: rows * width }, (_, index) => first + index);
+  const data = Chunks.of(new Uint8Array(numbers.buffer));
+  const inputs = [{ name: "x", dtype: "f32", shape: [rows, width], data }] as const;
+  return { modelName, id: "", parameters, inputs, requestedOutputs: [], arrivalNs, deadlineNs, onCancel };
+}
+
 export async function fakeServing(
   recipes: readonly FakeModelRecipe[],
   options: Partial<FakeOptions> & { maxInflightBytes?: number } = {},

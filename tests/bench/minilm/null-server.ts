@@ -1,0 +1,29 @@
+// A server that does nothing: it answers every ModelInfer with the same embedding. Prints its port.
+//
+// The load that it takes off the benchmark's client is the client's alone, as it is beside the real server.
+
+import { systemClock } from "../../../src/base/clock.ts";
+import { startGrpcServer } from "../../../src/net/grpc-server.ts";
+
+const WINDOW_BYTES = 1 << 25;
+const MESSAGE_BYTES = 1 << 25;
+const reply = new Uint8Array(384 * 4);
+
+const server = startGrpcServer({
+  host: "127.0.0.1",
+  port: 0,
+  methods: new Map([
+    ["/inference.GRPCInferenceService/ModelInfer", { kind: "unary", handle: () => ({ chunks: [reply] }) }],
+  ]),
+  limits: {
+    streamsMax: 1000,
+    streamWindowBytes: WINDOW_BYTES,
+    connectionWindowBytes: WINDOW_BYTES,
+    headerListBytesMax: 1 << 14,
+    messageReceiveBytesMax: MESSAGE_BYTES,
+    messageSendBytesMax: MESSAGE_BYTES,
+  },
+  clock: systemClock,
+  onDefect: (_, error) => console.error(error),
+});
+console.log(server.port);

@@ -1,0 +1,38 @@
+// What the MiniLM benchmark sends: real sentences of 8 to 30 tokens, so that all go to the variant of 32 tokens.
+//
+// From the README-like prose of this project's own documentation; each request carries one, all differ.
+
+export const SENTENCES: readonly string[] = [
+  "A model is a directory with a manifest, compiled modules and one file of weights.",
+  "The server reads every bundle of the repository and compiles what it has not seen before.",
+  "Requests that arrive together share one execution of the model.",
+  "Rows of different clients are copied into one slab and the tail is filled with zeros.",
+  "A request with more rows than the largest batch is split and rejoined.",
+  "The answer of each request is a view of the rows that belong to it.",
+  "A hook that throws an error harms only the request for which it ran.",
+  "Hooks run on threads of their own while the device executes other batches.",
+  "The tokenizer turns sentences into numbers that the network understands.",
+  "Weights are mapped from a file that nobody else writes.",
+  "The first signal drains the server and the second one ends it at once.",
+  "Readiness turns true when every bundle has settled, good or not.",
+  "A broken bundle is shown with its reason and never stops the others.",
+  "Deadlines are looked at once more just before an execution begins.",
+  "The queue of a model is bounded and refuses what does not fit.",
+  "A slow reader can not keep the memory of a batch for ever.",
+  "Compiled executables are kept on disk and found again by their contents.",
+  "A compile runs in another process so that it does not slow the serving.",
+  "Metrics are plain counters that are read when somebody asks for them.",
+  "Every error names the thing, its value and what was expected instead.",
+  "Two cores are enough to embed a few hundred sentences in a second.",
+  "The embedding of a sentence is a vector of three hundred and eighty four numbers.",
+  "Sentences with a similar meaning have vectors that point the same way.",
+  "The batch size is chosen from the sizes that the bundle was compiled for.",
+  "Padding is never seen by the client who asked for fewer rows.",
+  "One engineer can read the whole request path in an afternoon.",
+  "The plugin is found in the executable, the environment or a Python package.",
+  "A model repository may hold bundles of the older format beside the new one.",
+  "Shapes are written in the order in which they travel on the wire.",
+  "Nothing is downloaded while the server runs.",
+  "The scheduler sees tickets and times but never the bytes of a request.",
+  "Graphics memory costs more than anything else in a small laboratory.",
+];
