@@ -118,6 +118,7 @@ describe("xlaserver.d.ts", () => {
           moduleResolution: "bundler",
           strict: true,
           noEmit: true,
+          skipLibCheck: true,
           allowImportingTsExtensions: true,
           typeRoots: [join(ROOT, "node_modules", "@types")],
           types: ["bun"],

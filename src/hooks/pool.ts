@@ -300,6 +300,8 @@ export class HookPool implements Disposable {
     this.seats.delete(seat);
   }
 
+  // INTERNAL, not DEADLINE_EXCEEDED: the limit is the bundle's, the client's deadline may be far, and nobody should
+  // retry for it with a longer one.
   private endForTime(seat: Seat): void {
     this.counts.overTime++;
     const { timeLimitMs } = seat.job!.file;
