@@ -161,8 +161,9 @@ export class FakeDevice implements Device {
       this.refuseIfLost();
       executable.compute(slab.inputs, weights?.tensors ?? [], slab.outputs);
       const outputBytes = slab.layout.byteLength - slab.layout.inputByteLength;
+      const doneNs = this.options.clock.nowNs();
       const downloadedNs = this.takeLinkDown(outputBytes);
-      const downloadNs = downloadedNs - this.options.clock.nowNs();
+      const downloadNs = downloadedNs - doneNs;
       await this.sleepUntil(downloadedNs);
       return { uploadNs: uploadedNs - startNs, executeNs, downloadNs };
     } finally {

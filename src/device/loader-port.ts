@@ -25,8 +25,8 @@ export type LoaderAnswer = { readonly id: number } & (
 
 export interface LoaderPort {
   call<M extends LoaderMethod>(method: M, ...args: Parameters<Loader[M]>): Promise<Awaited<ReturnType<Loader[M]>>>;
-  /** Ends the thread, after `close` was called. */
-  end(): void;
+  /** Closes the client and ends the thread; what the thread held all the same, by noun. */
+  close(): Promise<Record<string, number>>;
 }
 
 /** Answers a call on the loader's side. */
@@ -39,7 +39,11 @@ export function inlineLoader(): LoaderPort {
   const loader = new Loader();
   return {
     call: (method, ...args) => answerCall(loader, method, args) as never,
-    end: () => {},
+    async close() {
+      loader.close();
+      // What this thread holds, others on it may have made.
+      return {};
+    },
   };
 }
 
@@ -61,13 +65,21 @@ export function threadLoader(onCrash: (error: ServerError) => void): LoaderPort 
     waiting.clear();
     onCrash(error);
   };
+  const call: LoaderPort["call"] = (method, ...args) => {
+    const answer = Promise.withResolvers<unknown>();
+    waiting.set(++sequence, answer);
+    thread.postMessage({ id: sequence, method, args } satisfies LoaderCall);
+    return answer.promise as never;
+  };
   return {
-    call(method, ...args) {
-      const answer = Promise.withResolvers<unknown>();
-      waiting.set(++sequence, answer);
-      thread.postMessage({ id: sequence, method, args } satisfies LoaderCall);
-      return answer.promise as never;
+    call,
+    async close() {
+      try {
+        await call("close");
+        return await call("held");
+      } finally {
+        thread.terminate();
+      }
     },
-    end: () => thread.terminate(),
   };
 }

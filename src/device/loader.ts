@@ -183,12 +183,16 @@ export class Loader {
     arrived.await();
   }
 
-  /** Closes the client; everything given out must have come back. Returns what this thread still holds, by noun. */
-  close(): Record<string, number> {
+  /** Closes the client; everything given out must have come back. */
+  close(): void {
     assert(this.executables.size === 0 && this.buffers.size === 0, "a device closes with nothing in use");
     this.arena?.[Symbol.dispose]();
     this.client?.[Symbol.dispose]();
     this.client = undefined;
+  }
+
+  /** The native handles that this thread holds, by noun. */
+  held(): Record<string, number> {
     return liveHandles();
   }
 

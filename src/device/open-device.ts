@@ -79,7 +79,7 @@ export async function openDevice(options: DeviceOptions): Promise<Device> {
   try {
     opened = await loader.call("open", spec);
   } catch (thrown) {
-    loader.end();
+    await loader.close();
     throw new ServerError("FAILED_PRECONDITION", `no device: ${messageOf(thrown)}`, { cause: thrown });
   }
   const aliasInputs = opened.platform === "cpu";

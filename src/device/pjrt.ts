@@ -177,8 +177,7 @@ export class PjrtDevice implements Device {
     const held = [...(await runs.close())];
     await this.executables.close();
     await this.weights.close();
-    held.push(await loader.call("close"));
-    loader.end();
+    held.push(await loader.close());
     for (const handles of held) {
       if (Object.keys(handles).length > 0) log.warn("native handles left", { handles });
     }
