@@ -15,7 +15,7 @@ import type { HookPool } from "../../src/hooks/pool.ts";
 import { Admission } from "../../src/infer/admission.ts";
 import { Dispatcher } from "../../src/infer/dispatch.ts";
 import { type Inference, infer } from "../../src/infer/request.ts";
-import { loadModel, type ModelLimits } from "../../src/model/load.ts";
+import { loadModel, type ModelHost, type ModelLimits } from "../../src/model/load.ts";
 import { Registry } from "../../src/model/registry.ts";
 import { Fifo } from "../../src/schedule/fifo.ts";
 import { Scheduler } from "../../src/schedule/scheduler.ts";
@@ -95,6 +95,20 @@ function fakeBundle(directory: string, recipe: FakeModelRecipe): Bundle {
   };
 }
 
+function hostOf(recipe: FakeModelRecipe, device: FakeDevice, scheduler: Scheduler, clock: VirtualClock): ModelHost {
+  const limits = { maxBatchSize: Infinity, maxQueueDepth: 1e6, maxQueueDelayUs: undefined, ...recipe.limits };
+  return {
+    device,
+    scheduler,
+    clock,
+    log: silent,
+    limits: () => limits,
+    costEmaAlpha: 0.2,
+    hooks: undefined as unknown as HookPool,
+    openImage: () => Promise.reject(new Error("fake models have no weights")),
+  };
+}
+
 function callOf(
   modelName: string,
   rows: number,
@@ -121,17 +135,7 @@ export async function fakeServing(
   const registry = new Registry();
   const admission = new Admission(options.maxInflightBytes ?? Infinity);
   for (const recipe of recipes) {
-    const limits = { maxBatchSize: Infinity, maxQueueDepth: 1e6, maxQueueDelayUs: undefined, ...recipe.limits };
-    const host = {
-      device,
-      scheduler,
-      clock,
-      log: silent,
-      limits: () => limits,
-      costEmaAlpha: 0.2,
-      hooks: undefined as unknown as HookPool,
-      openImage: () => Promise.reject(new Error("fake models have no weights")),
-    };
+    const host = hostOf(recipe, device, scheduler, clock);
     registry.admit(await loadModel(fakeBundle(directory, recipe), 1, host));
   }
   const inference: Inference = {
