@@ -152,21 +152,11 @@ export async function fakeServing(
     device,
     inference,
     dispatcher,
-    send(model, rows, first = 0, { width = 4, deadlineNs, parameters = NO_PARAMETERS } = {}) {
-      const values = Float32Array.from({ length: rows * width }, (_, index) => first + index);
+    send(model, rows, first = 0, options = {}) {
       let cancel = () => {};
-      const call: Call = {
-        modelName: model,
-        id: "",
-        parameters,
-        inputs: [{ name: "x", dtype: "f32", shape: [rows, width], data: Chunks.of(new Uint8Array(values.buffer)) }],
-        requestedOutputs: [],
-        arrivalNs: clock.nowNs(),
-        deadlineNs,
-        onCancel: (listener) => {
-          cancel = listener;
-        },
-      };
+      const call = callOf(model, rows, first, clock.nowNs(), options, (listener) => {
+        cancel = listener;
+      });
       open++;
       const reply = infer(inference, call).finally(() => open--);
       reply.catch(() => {});
