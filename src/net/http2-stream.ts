@@ -5,7 +5,20 @@
 // and by whoever speaks a protocol on top.
 
 import type { H2ErrorCode } from "./frames.ts";
-import type { Sender } from "./sender.ts";
+
+/** What a stream asks of the sending half of its connection (`Sender`). */
+export interface StreamSender {
+  schedule(stream: Http2Stream): void;
+  reset(stream: Http2Stream, code: H2ErrorCode): void;
+  sendWhole(
+    stream: Http2Stream,
+    headers: Uint8Array,
+    prefix: Uint8Array,
+    chunks: readonly Uint8Array[],
+    chunkBytes: number,
+    trailers: Uint8Array,
+  ): boolean;
+}
 
 /** Hears what the peer does on a stream. */
 export interface StreamReceiver {
@@ -47,7 +60,7 @@ export class Http2Stream {
 
   constructor(
     readonly id: number,
-    readonly sender: Sender,
+    readonly sender: StreamSender,
     public sendWindow: number,
   ) {}
 

@@ -215,8 +215,10 @@ export class Sender {
       if (this.window <= 0) return "window-full";
       if (turnBytes <= 0) return "more";
       const room = this.out.room - FRAME_HEADER_BYTES;
-      if (room <= 0) return "buffer-full";
-      const allowed = Math.min(this.peerFrameBytesMax, stream.sendWindow, this.window, room);
+      const wanted = Math.min(this.peerFrameBytesMax, stream.sendWindow, this.window);
+      // No scraps of frames just because the buffer is nearly full.
+      if (room < Math.min(wanted, stream.queuedBytes, DEFAULT_FRAME_BYTES)) return "buffer-full";
+      const allowed = Math.min(wanted, room);
       const inPlace = Math.min(allowed, stream.pieces[0]!.bytes.length - stream.pieceOffset);
       if (inPlace >= WRITE_THROUGH_BYTES) turnBytes -= this.dataThrough(stream, inPlace);
       else turnBytes -= this.dataGathered(stream, Math.min(allowed, stream.queuedBytes));
