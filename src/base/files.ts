@@ -141,6 +141,11 @@ export async function readText(path: string): Promise<string> {
   return new TextDecoder().decode(await readBytes(path));
 }
 
+/** A file in pieces, also one inside the executable; a failure comes while it is read. */
+export function streamFile(path: string): AsyncIterable<Uint8Array> {
+  return Bun.file(path).stream() as unknown as AsyncIterable<Uint8Array>;
+}
+
 /** Runs `use` with the file open for reading; what `use` makes of the descriptor must not need it afterwards. */
 export function withOpenFile<T>(path: string, use: (fd: number) => T): T {
   let fd: number;

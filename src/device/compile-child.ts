@@ -9,8 +9,8 @@ import { Loader } from "./loader.ts";
 import { prepareNativeEnvironment } from "./native-environment.ts";
 import { toPlainError } from "./plain-error.ts";
 
-/** Serves the process that started this one, until that one ends. */
-export function runCompileChild(): void {
+/** Serves the process that started this one; never settles, since the process ends with its parent. */
+export function runCompileChild(): Promise<never> {
   // Before the plugin starts its threads, which inherit it.
   lowerPriority();
   prepareNativeEnvironment();
@@ -22,6 +22,7 @@ export function runCompileChild(): void {
       return { error: toPlainError(thrown) };
     }
   });
+  return new Promise(() => {});
 }
 
 async function handle(loader: Loader, message: CompileMessage): Promise<CompileAnswer> {
@@ -36,4 +37,4 @@ async function handle(loader: Loader, message: CompileMessage): Promise<CompileA
 }
 
 // In the bundle of an executable every module says that it is the main one.
-if (import.meta.main && !import.meta.url.includes("/$bunfs/")) runCompileChild();
+if (import.meta.main && !import.meta.url.includes("/$bunfs/")) void runCompileChild();

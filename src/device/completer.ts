@@ -8,6 +8,7 @@ import { type Address, liveHandles } from "../../ffi/memory.ts";
 import { PjrtApi } from "../../ffi/pjrt/api.ts";
 import { PjrtBuffer } from "../../ffi/pjrt/buffer.ts";
 import { PjrtEvent } from "../../ffi/pjrt/event.ts";
+import { systemClock } from "../base/clock.ts";
 import type { RunTiming } from "./device.ts";
 import type { Flight } from "./launcher.ts";
 
@@ -21,7 +22,7 @@ export class Completer {
 
   /** Blocks until the results lie in the slab. Throws the first error that any of the flight's events carries. */
   complete(flight: Flight): RunTiming {
-    const receivedNs = Bun.nanoseconds();
+    const receivedNs = systemClock.nowNs();
     const failures: unknown[] = [];
     let at = 2;
     const awaitList = () => {
@@ -32,11 +33,11 @@ export class Completer {
     // The device starts a run when its inputs are there and the run before it is done.
     const uploadsReady = this.areReady(flight, at);
     awaitList();
-    const uploadedNs = uploadsReady ? receivedNs : Bun.nanoseconds();
+    const uploadedNs = uploadsReady ? receivedNs : systemClock.nowNs();
     awaitList();
-    const doneNs = Bun.nanoseconds();
+    const doneNs = systemClock.nowNs();
     awaitList();
-    const downloadedNs = Bun.nanoseconds();
+    const downloadedNs = systemClock.nowNs();
     const end = at + 1 + flight[at]!;
     for (at++; at < end; at++) PjrtBuffer.adopt(this.api, flight[at]! as Address)[Symbol.dispose]();
 

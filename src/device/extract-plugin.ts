@@ -9,7 +9,7 @@ import { Readable } from "node:stream";
 import { createZstdDecompress } from "node:zlib";
 import { systemClock } from "../base/clock.ts";
 import { messageOf, ServerError } from "../base/errors.ts";
-import { identify, makeDirectory, removeStaleTemporaries, writeAtomically } from "../base/files.ts";
+import { identify, makeDirectory, removeStaleTemporaries, streamFile, writeAtomically } from "../base/files.ts";
 import { EXTRACTION_MS_MAX } from "../base/limits.ts";
 import { digestOf, recordDigest } from "./digests.ts";
 import type { EmbeddedPlugin } from "./embedded-plugin.ts";
@@ -32,7 +32,7 @@ async function decompress(plugin: EmbeddedPlugin, write: (bytes: Uint8Array) => 
   let byteLength = 0;
   try {
     // Streamed, so that a start needs a few megabytes and not the whole plugin in memory.
-    const compressed = Readable.from(Bun.file(plugin.file).stream() as unknown as AsyncIterable<Uint8Array>);
+    const compressed = Readable.from(streamFile(plugin.file));
     const plain = createZstdDecompress();
     compressed.on("error", (error) => plain.destroy(error));
     for await (const chunk of compressed.pipe(plain) as AsyncIterable<Uint8Array>) {

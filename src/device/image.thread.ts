@@ -1,4 +1,6 @@
-// A thread that builds one weights image and is ended by image.ts, which started it.
+// A thread that builds one weights image: reading, digesting and transposing would hold up everybody else.
+//
+// It answers one request and is ended by image.ts, which started it.
 
 import type { WeightsSource } from "../tensor/weights.ts";
 import { buildImage } from "./build-image.ts";

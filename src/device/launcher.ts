@@ -12,6 +12,7 @@ import type { PjrtEvent } from "../../ffi/pjrt/event.ts";
 import { type ExecutableHandle, PjrtExecutable } from "../../ffi/pjrt/executable.ts";
 import { HostShape } from "../../ffi/pjrt/host-shape.ts";
 import { PjrtTransfer } from "../../ffi/pjrt/transfer.ts";
+import { systemClock } from "../base/clock.ts";
 import { DTYPES } from "../tensor/dtype.ts";
 import type { TensorType } from "../tensor/signature.ts";
 import type { ArenaHandle } from "./arena.ts";
@@ -95,12 +96,12 @@ export class Launcher {
     const downloads: PjrtEvent[] = [];
     let done: PjrtEvent | undefined;
     try {
-      const startNs = Bun.nanoseconds();
+      const startNs = systemClock.nowNs();
       if (this.transfer) this.uploadIntoArena(plan, slab, arenaOffset, buffers);
       else this.uploadBuffers(plan, slab, uploads, buffers);
-      const uploadedNs = Bun.nanoseconds();
+      const uploadedNs = systemClock.nowNs();
       const execution = plan.executable.execute(weights.length > 0 ? [...buffers, ...weights] : buffers);
-      const launchedNs = Bun.nanoseconds();
+      const launchedNs = systemClock.nowNs();
       done = execution.done;
       for (const output of execution.outputs) buffers.push(output);
       for (const [index, { offset, byteLength }] of plan.layout.outputs.entries()) {

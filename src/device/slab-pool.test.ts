@@ -1,3 +1,5 @@
+// Slabs lie as the device wants them; their pool is fair, bounded, and gives idle memory back.
+
 import { describe, expect, test } from "bun:test";
 import { NS_PER_S, VirtualClock } from "../base/clock.ts";
 import { slabLayout } from "./slab.ts";

@@ -50,169 +50,182 @@ function pattern(dtype: Dtype, byteLength: number, seed: number): Uint8Array {
   return Uint8Array.from({ length: byteLength }, (_, index) => (index * 7 + seed) % modulus);
 }
 
-export function deviceContract(name: string, open: () => Promise<TestDevice>): void {
-  describe(name, () => {
-    let opened: TestDevice;
-    let device: Device;
-    let modules: TestModules;
-    beforeAll(async () => {
-      opened = await open();
-      ({ device, modules } = opened);
-    });
-    afterAll(() => opened[Symbol.asyncDispose]());
+/** What goes in comes out as the program says. */
+function computing(it: () => TestDevice): void {
+  test("says what it is", () => {
+    const { device } = it();
+    expect(device.info.platform).not.toBe("");
+    expect(device.info.kind).not.toBe("");
+    expect(["buffers", "arena"]).toContain(device.info.memory);
+  });
 
-    test("says what it is", () => {
-      expect(device.info.platform).not.toBe("");
-      expect(device.info.kind).not.toBe("");
-      expect(["buffers", "arena"]).toContain(device.info.memory);
-    });
-
-    for (const dtype of DTYPE_NAMES.filter((dtype) => dtype !== "bytes")) {
-      test(`returns ${dtype} tensors of every rank unchanged`, async () => {
-        for (const [seed, shape] of SHAPES.entries()) {
-          using executable = await device.loadExecutable(modules.identity({ dtype, shape }));
-          expect(executable.parameters).toEqual([{ dtype, shape }]);
-          expect(executable.results).toEqual([{ dtype, shape }]);
-          const slab = await leaseFor(device, executable);
-          const sent = pattern(dtype, slab.inputs[0]!.byteLength, seed);
-          slab.inputs[0]!.set(sent);
-          slab.outputs[0]!.fill(0xff);
-          const timing = await device.run(executable, undefined, slab);
-          expect(slab.outputs[0]).toEqual(sent);
-          expect(Object.values(timing).every((ns) => ns >= 0)).toBe(true);
-          slab.release();
-        }
-      });
-    }
-
-    test("computes several results from several inputs", async () => {
-      using executable = await device.loadExecutable(modules.sumDifference([4, 16]));
-      const slab = await leaseFor(device, executable);
-      asInts(slab.inputs[0]!).set(Array.from({ length: 64 }, (_, index) => index));
-      asInts(slab.inputs[1]!).fill(1);
-      await device.run(executable, undefined, slab);
-      expect([...asInts(slab.outputs[0]!)]).toEqual(Array.from({ length: 64 }, (_, index) => index + 1));
-      expect([...asInts(slab.outputs[1]!)]).toEqual(Array.from({ length: 64 }, (_, index) => index - 1));
-      slab.release();
-    });
-
-    test("refuses a broken module, naming it, and goes on", async () => {
-      const failure = await device.loadExecutable(modules.broken()).catch((error) => error);
-      expect(failure.code).toBe("INVALID_ARGUMENT");
-      expect(failure.message).toContain("broken.mlir");
-      using executable = await device.loadExecutable(modules.identity({ dtype: "f32", shape: [2] }));
-      expect(executable.results).toHaveLength(1);
-    });
-
-    test("adds the weights that a run names, after their image is gone", async () => {
-      using executable = await device.loadExecutable(modules.addWeight([33]));
-      const load = async (value: number) => {
-        const bytes = new Uint8Array(new Float32Array(33).fill(value).buffer);
-        using image = await opened.image([{ name: "w", dtype: "f32", shape: [33], bytes }]);
-        expect(image.tensorBytes(0)).toEqual(bytes);
-        return device.loadWeights(image);
-      };
-      using tens = await load(10);
-      using hundreds = await load(100);
-      for (const [weights, expected] of [
-        [tens, 11],
-        [hundreds, 101],
-        [tens, 11],
-      ] as const) {
-        const slab = await leaseFor(device, executable, 1);
-        asFloats(slab.inputs[0]!).fill(1);
-        await device.run(executable, weights, slab);
-        expect([...asFloats(slab.outputs[0]!)]).toEqual(new Array(33).fill(expected));
+  for (const dtype of DTYPE_NAMES.filter((dtype) => dtype !== "bytes")) {
+    test(`returns ${dtype} tensors of every rank unchanged`, async () => {
+      const { device, modules } = it();
+      for (const [seed, shape] of SHAPES.entries()) {
+        using executable = await device.loadExecutable(modules.identity({ dtype, shape }));
+        expect(executable.parameters).toEqual([{ dtype, shape }]);
+        expect(executable.results).toEqual([{ dtype, shape }]);
+        const slab = await leaseFor(device, executable);
+        const sent = pattern(dtype, slab.inputs[0]!.byteLength, seed);
+        slab.inputs[0]!.set(sent);
+        slab.outputs[0]!.fill(0xff);
+        const timing = await device.run(executable, undefined, slab);
+        expect(slab.outputs[0]).toEqual(sent);
+        expect(Object.values(timing).every((ns) => ns >= 0)).toBe(true);
         slab.release();
       }
     });
+  }
 
-    test("runs in the order of the calls, several under way at once, each with its own results", async () => {
-      using small = await device.loadExecutable(modules.identity({ dtype: "i32", shape: [16] }));
-      using large = await device.loadExecutable(modules.identity({ dtype: "i32", shape: [65536] }));
-      const order: number[] = [];
-      const runs = Array.from({ length: 40 }, async (_, index) => {
-        const executable = index % 2 ? small : large;
-        const slab = await leaseFor(device, executable);
-        asInts(slab.inputs[0]!).fill(index);
-        await device.run(executable, undefined, slab);
-        order.push(index);
-        expect(asInts(slab.outputs[0]!).every((value) => value === index)).toBe(true);
-        slab.release();
-      });
-      await Promise.all(runs);
-      expect(order).toEqual(runs.map((_, index) => index));
-    });
+  test("computes several results from several inputs", async () => {
+    const { device, modules } = it();
+    using executable = await device.loadExecutable(modules.sumDifference([4, 16]));
+    const slab = await leaseFor(device, executable);
+    asInts(slab.inputs[0]!).set(Array.from({ length: 64 }, (_, index) => index));
+    asInts(slab.inputs[1]!).fill(1);
+    await device.run(executable, undefined, slab);
+    expect([...asInts(slab.outputs[0]!)]).toEqual(Array.from({ length: 64 }, (_, index) => index + 1));
+    expect([...asInts(slab.outputs[1]!)]).toEqual(Array.from({ length: 64 }, (_, index) => index - 1));
+    slab.release();
+  });
+}
 
-    test("lets a run that is out of memory fail alone", async () => {
-      using hungry = await device.loadExecutable(modules.outOfMemory());
-      using fine = await device.loadExecutable(modules.identity({ dtype: "f32", shape: [] }));
-      const [first, failing, last] = await Promise.all([fine, hungry, fine].map((each) => leaseFor(device, each)));
-      asFloats(last!.inputs[0]!)[0] = 7;
-      const results = await Promise.allSettled([
-        device.run(fine, undefined, first!),
-        device.run(hungry, undefined, failing!),
-        device.run(fine, undefined, last!),
-      ]);
-      expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
-      expect(opened.outOfMemoryCodes).toContain((results[1] as PromiseRejectedResult).reason.code);
-      expect(asFloats(last!.outputs[0]!)[0]).toBe(7);
-      for (const slab of [first, failing, last]) slab!.release();
-    });
-
-    test("shares equal executables, and tells different ones apart", async () => {
-      const source = modules.identity({ dtype: "f32", shape: [7] });
-      const [one, two] = await Promise.all([device.loadExecutable(source), device.loadExecutable(source)]);
-      expect(one!.key).toBe(two!.key);
-      using other = await device.loadExecutable(modules.identity({ dtype: "f32", shape: [8] }));
-      expect(other.key).not.toBe(one!.key);
-      one!.storeCost(5000);
-      expect(two!.storedCostNs).toBe(5000);
-      one![Symbol.dispose]();
-      one![Symbol.dispose]();
-      const slab = await leaseFor(device, two!);
-      await device.run(two!, undefined, slab);
-      slab.release();
-      two![Symbol.dispose]();
-    });
-
-    test("keeps executable, weights and slab alive for a run that still uses them", async () => {
-      const executable = await device.loadExecutable(modules.addWeight([1024]));
-      const bytes = new Uint8Array(new Float32Array(1024).fill(2).buffer);
-      using image = await opened.image([{ name: "w", dtype: "f32", shape: [1024], bytes }]);
-      const weights = await device.loadWeights(image);
-      const slab = await leaseFor(device, executable, 1);
-      asFloats(slab.inputs[0]!).fill(1);
-      const run = device.run(executable, weights, slab);
-      executable[Symbol.dispose]();
-      weights[Symbol.dispose]();
-      await run;
-      expect(asFloats(slab.outputs[0]!).every((value) => value === 3)).toBe(true);
-      slab.release();
-    });
-
-    test("refuses a slab that can never fit", async () => {
-      const layout = slabLayout([{ dtype: "u8", shape: [2 ** 40] }], []);
-      expect(await device.leaseSlab(layout).catch((error) => error.code)).toBe("RESOURCE_EXHAUSTED");
-    });
-
-    test("ends cycles of loading and running with the handles that it began with", async () => {
-      const cycle = async () => {
-        using executable = await device.loadExecutable(modules.addWeight([64]));
-        const bytes = new Uint8Array(256);
-        using image = await opened.image([{ name: "w", dtype: "f32", shape: [64], bytes }]);
-        using weights = await device.loadWeights(image);
-        const slab = await leaseFor(device, executable, 1);
-        await device.run(executable, weights, slab);
-        slab.release();
-      };
-      await cycle();
-      const before = opened.handles();
-      for (let count = 0; count < 20; count++) await cycle();
-      expect(opened.handles()).toEqual(before!);
-    });
+/** Executables and weights. */
+function loading(it: () => TestDevice): void {
+  test("refuses a broken module, naming it, and goes on", async () => {
+    const { device, modules } = it();
+    const failure = await device.loadExecutable(modules.broken()).catch((error) => error);
+    expect(failure.code).toBe("INVALID_ARGUMENT");
+    expect(failure.message).toContain("broken.mlir");
+    using executable = await device.loadExecutable(modules.identity({ dtype: "f32", shape: [2] }));
+    expect(executable.results).toHaveLength(1);
   });
 
+  test("adds the weights that a run names, after their image is gone", async () => {
+    const { device, modules } = it();
+    using executable = await device.loadExecutable(modules.addWeight([33]));
+    const load = async (value: number) => {
+      const bytes = new Uint8Array(new Float32Array(33).fill(value).buffer);
+      using image = await it().image([{ name: "w", dtype: "f32", shape: [33], bytes }]);
+      expect(image.tensorBytes(0)).toEqual(bytes);
+      return device.loadWeights(image);
+    };
+    using tens = await load(10);
+    using hundreds = await load(100);
+    for (const [weights, expected] of [
+      [tens, 11],
+      [hundreds, 101],
+      [tens, 11],
+    ] as const) {
+      const slab = await leaseFor(device, executable, 1);
+      asFloats(slab.inputs[0]!).fill(1);
+      await device.run(executable, weights, slab);
+      expect([...asFloats(slab.outputs[0]!)]).toEqual(new Array(33).fill(expected));
+      slab.release();
+    }
+  });
+
+  test("shares equal executables, and tells different ones apart", async () => {
+    const { device, modules } = it();
+    const source = modules.identity({ dtype: "f32", shape: [7] });
+    const [one, two] = await Promise.all([device.loadExecutable(source), device.loadExecutable(source)]);
+    expect(one!.key).toBe(two!.key);
+    using other = await device.loadExecutable(modules.identity({ dtype: "f32", shape: [8] }));
+    expect(other.key).not.toBe(one!.key);
+    one!.storeCost(5000);
+    expect(two!.storedCostNs).toBe(5000);
+    one![Symbol.dispose]();
+    one![Symbol.dispose]();
+    const slab = await leaseFor(device, two!);
+    await device.run(two!, undefined, slab);
+    slab.release();
+    two![Symbol.dispose]();
+  });
+}
+
+/** Several runs at once. */
+function running(it: () => TestDevice): void {
+  test("runs in the order of the calls, several under way at once, each with its own results", async () => {
+    const { device, modules } = it();
+    using small = await device.loadExecutable(modules.identity({ dtype: "i32", shape: [16] }));
+    using large = await device.loadExecutable(modules.identity({ dtype: "i32", shape: [65536] }));
+    const order: number[] = [];
+    const runs = Array.from({ length: 40 }, async (_, index) => {
+      const executable = index % 2 ? small : large;
+      const slab = await leaseFor(device, executable);
+      asInts(slab.inputs[0]!).fill(index);
+      await device.run(executable, undefined, slab);
+      order.push(index);
+      expect(asInts(slab.outputs[0]!).every((value) => value === index)).toBe(true);
+      slab.release();
+    });
+    await Promise.all(runs);
+    expect(order).toEqual(runs.map((_, index) => index));
+  });
+
+  test("lets a run that is out of memory fail alone", async () => {
+    const { device, modules } = it();
+    using hungry = await device.loadExecutable(modules.outOfMemory());
+    using fine = await device.loadExecutable(modules.identity({ dtype: "f32", shape: [] }));
+    const [first, failing, last] = await Promise.all([fine, hungry, fine].map((each) => leaseFor(device, each)));
+    asFloats(last!.inputs[0]!)[0] = 7;
+    const results = await Promise.allSettled([
+      device.run(fine, undefined, first!),
+      device.run(hungry, undefined, failing!),
+      device.run(fine, undefined, last!),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(it().outOfMemoryCodes).toContain((results[1] as PromiseRejectedResult).reason.code);
+    expect(asFloats(last!.outputs[0]!)[0]).toBe(7);
+    for (const slab of [first, failing, last]) slab!.release();
+  });
+}
+
+/** Who holds what, and for how long. */
+function owning(it: () => TestDevice): void {
+  test("keeps executable, weights and slab alive for a run that still uses them", async () => {
+    const { device, modules } = it();
+    const executable = await device.loadExecutable(modules.addWeight([1024]));
+    const bytes = new Uint8Array(new Float32Array(1024).fill(2).buffer);
+    using image = await it().image([{ name: "w", dtype: "f32", shape: [1024], bytes }]);
+    const weights = await device.loadWeights(image);
+    const slab = await leaseFor(device, executable, 1);
+    asFloats(slab.inputs[0]!).fill(1);
+    const run = device.run(executable, weights, slab);
+    executable[Symbol.dispose]();
+    weights[Symbol.dispose]();
+    await run;
+    expect(asFloats(slab.outputs[0]!).every((value) => value === 3)).toBe(true);
+    slab.release();
+  });
+
+  test("refuses a slab that can never fit", async () => {
+    const { device } = it();
+    const layout = slabLayout([{ dtype: "u8", shape: [2 ** 40] }], []);
+    expect(await device.leaseSlab(layout).catch((error) => error.code)).toBe("RESOURCE_EXHAUSTED");
+  });
+
+  test("ends cycles of loading and running with the handles that it began with", async () => {
+    const { device, modules } = it();
+    const cycle = async () => {
+      using executable = await device.loadExecutable(modules.addWeight([64]));
+      const bytes = new Uint8Array(256);
+      using image = await it().image([{ name: "w", dtype: "f32", shape: [64], bytes }]);
+      using weights = await device.loadWeights(image);
+      const slab = await leaseFor(device, executable, 1);
+      await device.run(executable, weights, slab);
+      slab.release();
+    };
+    await cycle();
+    const before = it().handles();
+    for (let count = 0; count < 20; count++) await cycle();
+    expect(it().handles()).toEqual(before!);
+  });
+}
+
+/** Closing is the end of a device, so that this one opens a device of its own. */
+function closing(name: string, open: () => Promise<TestDevice>): void {
   test(`${name}: closing waits for the runs under way, and refuses what comes later`, async () => {
     const opened = await open();
     const { device, modules } = opened;
@@ -233,4 +246,19 @@ export function deviceContract(name: string, open: () => Promise<TestDevice>): v
     slab.release();
     executable[Symbol.dispose]();
   });
+}
+
+export function deviceContract(name: string, open: () => Promise<TestDevice>): void {
+  describe(name, () => {
+    let opened: TestDevice;
+    beforeAll(async () => {
+      opened = await open();
+    });
+    afterAll(() => opened[Symbol.asyncDispose]());
+    computing(() => opened);
+    loading(() => opened);
+    running(() => opened);
+    owning(() => opened);
+  });
+  closing(name, open);
 }
