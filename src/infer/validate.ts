@@ -39,14 +39,20 @@ export function matchInputs(
       throw wrong(model, origin, `unknown input '${tensor.name}', expected ${known || "none"}`);
     }
     if (ordered[index]) throw wrong(model, origin, `input '${tensor.name}' is given twice`);
-    checkTensor(model, specs[index]!, tensor, origin);
-    ordered[index] = tensor;
+    const read = specs[index]!.axes.length === 0 ? asScalar(tensor) : tensor;
+    checkTensor(model, specs[index]!, read, origin);
+    ordered[index] = read;
   }
   const missing = specs.filter((_, index) => ordered[index] === undefined);
   if (missing.length > 0) {
     throw wrong(model, origin, `missing input ${missing.map((spec) => `'${spec.name}'`).join(", ")}`);
   }
   return ordered as CallTensor[];
+}
+
+/** A scalar travels as one element of rank 1; here it has rank 0 again. */
+function asScalar(tensor: CallTensor): CallTensor {
+  return tensor.shape.length === 1 && tensor.shape[0] === 1 ? { ...tensor, shape: [] } : tensor;
 }
 
 function checkTensor(model: Model, spec: TensorSpec, tensor: CallTensor, origin: Origin): void {
