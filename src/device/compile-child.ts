@@ -1,10 +1,13 @@
-// The far end of compile-pool.ts: a process of its own that compiles modules into the executable cache, one by one.
+// The far end of compile-pool.ts and list-plugins.ts: a process of its own that compiles modules into the executable
+// cache, one by one, or loads a plugin to see whether it can be loaded.
 //
 // Compiled, it is `xlaserver __compile`; from source, Bun runs this file. It gives way to everything else on the machine,
 // and ends when its parent does.
 
+import { loadPlugin, pluginAttributes } from "../../ffi/pjrt/plugin.ts";
 import { lowerPriority, serveParent } from "../base/processes.ts";
 import type { CompileAnswer, CompileMessage } from "./compile-pool.ts";
+import type { PluginFacts } from "./list-plugins.ts";
 import { Loader } from "./loader.ts";
 import { prepareNativeEnvironment } from "./native-environment.ts";
 import { toPlainError } from "./plain-error.ts";
@@ -30,10 +33,20 @@ async function handle(loader: Loader, message: CompileMessage): Promise<CompileA
     await loader.open(message.open);
     return {};
   }
+  if ("probe" in message) return { facts: describePlugin(message.probe) };
   const { label, module, options, key } = message;
   const { handle, stored } = await loader.compile(label, module, options, key);
   loader.releaseExecutable(handle.executable);
   return { stored };
+}
+
+function describePlugin(path: string): PluginFacts {
+  const api = loadPlugin(path);
+  const stablehlo = pluginAttributes(api).stablehlo_current_version;
+  return {
+    apiVersion: `${api.version.major}.${api.version.minor}`,
+    stablehloVersion: Array.isArray(stablehlo) ? stablehlo.join(".") : undefined,
+  };
 }
 
 // In the bundle of an executable every module says that it is the main one.

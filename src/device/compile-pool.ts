@@ -8,11 +8,12 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { ServerError } from "../base/errors.ts";
 import { COMPILE_LINGER_NS } from "../base/limits.ts";
 import { type Child, describeExit, spawnHelper } from "../base/processes.ts";
+import type { PluginFacts } from "./list-plugins.ts";
 import type { ClientSpec } from "./loader.ts";
 import { fromPlainError, type PlainError } from "./plain-error.ts";
 
-/** To the helper: first the client to open, then modules. */
-export type CompileMessage = { readonly open: ClientSpec } | CompileRequest;
+/** To the helper: first the client to open, then modules; or a plugin to load and describe. */
+export type CompileMessage = { readonly open: ClientSpec } | CompileRequest | { readonly probe: string };
 
 export interface CompileRequest {
   readonly label: string;
@@ -27,6 +28,8 @@ export interface CompileAnswer {
   readonly error?: PlainError;
   /** Whether the module is in the cache now; false when the plugin can't serialise. */
   readonly stored?: boolean;
+  /** Of a plugin that was to be described. */
+  readonly facts?: PluginFacts;
 }
 
 interface Job {
