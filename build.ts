@@ -116,7 +116,10 @@ function notices(packages: ReadonlyMap<string, string>): string {
   ];
   for (const [packageName, directory] of packages) {
     const { version, license } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"));
-    parts.push([`${packageName} ${version} (${license})`, licenceOf(packageName, directory)]);
+    parts.push([
+      `${packageName} ${version} (${String(license).replace(/^\((.*)\)$/, "$1")})`,
+      licenceOf(packageName, directory),
+    ]);
   }
   for (const file of ["LICENSE", "THIRD_PARTY_NOTICES"]) {
     const title = `${PLUGIN.name} ${PLUGIN.version}: ${file}`;

@@ -71,7 +71,7 @@ export function parseArguments(command: Command, argv: readonly string[]): Argum
     if (token.name === HELP || token.rawName === "-h") return "help";
     const flag = flags[token.name];
     if (!flag) throw new UsageError(`unknown flag '${token.rawName}'${didYouMean(token.rawName, flagNames(flags))}`);
-    values.set(token.name, [...(values.get(token.name) ?? []), checkedValue(flag, token.rawName, token.value)]);
+    values.set(token.name, [...(values.get(token.name) ?? []), checkedValue(flag, token)]);
     if (!flag.multiple && values.get(token.name)!.length > 1) throw new UsageError(`${token.rawName} is given twice`);
   }
   if (words.length < wordsMin) throw new UsageError(`too few arguments: expected ${command.usage}`);
@@ -89,9 +89,17 @@ function flagNames(flags: Flags): string[] {
   return [...Object.keys(flags), HELP].map((name) => `--${name}`);
 }
 
-function checkedValue(flag: Flag, rawName: string, value: string | undefined): string {
+interface OptionToken {
+  readonly rawName: string;
+  readonly value?: string | undefined;
+  /** Whether it stood behind `=`. */
+  readonly inlineValue?: boolean | undefined;
+}
+
+function checkedValue(flag: Flag, { rawName, value, inlineValue }: OptionToken): string {
   if (flag.value) {
-    if (value === undefined || value === "") throw new UsageError(`${rawName} needs a value: ${rawName} ${flag.value}`);
+    const forgotten = value === undefined || value === "" || (!inlineValue && value.startsWith("--"));
+    if (forgotten) throw new UsageError(`${rawName} needs a value: ${rawName} ${flag.value}`);
     return value;
   }
   if (value === undefined || TRUE.has(value.toLowerCase())) return "true";

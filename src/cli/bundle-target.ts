@@ -21,7 +21,7 @@ import type { TensorInfo } from "./tensor-input.ts";
 
 /** A core for the bundles below `directory`, settings from flags and environment; it logs warnings and errors only. */
 export async function openCoreFor(directory: string, args: Arguments): Promise<Core> {
-  const directories = { label: "DIR", path: ["model_dirs"], text: resolve(directory) };
+  const directories = { label: "DIR", path: ["model_dirs"], text: [resolve(directory)] };
   const { config } = await readConfig(undefined, [directories, ...deviceSettings(args)]);
   configureLog({ level: config.logging.level === "debug" ? "debug" : "warn", format: config.logging.format });
   return openCore(config);

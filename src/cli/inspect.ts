@@ -48,8 +48,13 @@ function modules(views: readonly ModuleView[]): string {
     formatBytes(view.outputBytes),
     formatBytes(view.temporaryBytes),
     formatBytes(view.codeBytes),
-    view.flops === undefined ? "-" : `${(view.flops / 1e9).toPrecision(3)} GFLOP`,
-    view.costMs === undefined ? "-" : `${view.costMs.toPrecision(3)} ms`,
+    view.flops === undefined ? "-" : `${formatNumber(view.flops / 1e9)} GFLOP`,
+    view.costMs === undefined ? "-" : `${formatNumber(view.costMs)} ms`,
   ]);
   return table(["VARIANT", "BATCH", "ARGUMENTS", "OUTPUTS", "SCRATCH", "CODE", "WORK", "COST"], rows);
+}
+
+/** Three digits that matter, never an exponent. */
+function formatNumber(value: number): string {
+  return value >= 100 ? String(Math.round(value)) : value.toPrecision(3);
 }

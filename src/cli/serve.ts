@@ -74,12 +74,12 @@ function nodeFile(args: Arguments): string | undefined {
 export function settingsOf(args: Arguments): TextSetting[] {
   refuseWhatIsNotThere(args);
   const settings: TextSetting[] = [];
-  const set = (flag: string, path: string, text: string | undefined) => {
+  const set = (flag: string, path: string, text: TextSetting["text"] | undefined) => {
     if (text !== undefined) settings.push({ label: `--${flag}`, path: path.split("."), text });
   };
   for (const [flag, { path }] of Object.entries(SETTING_FLAGS)) set(flag, path, args.text(flag));
   const repositories = args.texts("model-repository");
-  if (repositories.length > 0) set("model-repository", "model_dirs", repositories.join(":"));
+  if (repositories.length > 0) set("model-repository", "model_dirs", repositories);
   if (args.given("allow-metrics") && !args.has("allow-metrics")) set("allow-metrics", "endpoints.metrics_port", "off");
   for (const flag of ["strict", "exit-on-error"]) set(flag, "strict", args.text(flag));
   const verbose = args.text("log-verbose");

@@ -15,7 +15,8 @@ const LIST_SEPARATOR = ":";
 export interface TextSetting {
   readonly label: string;
   readonly path: readonly string[];
-  readonly text: string;
+  /** A list of texts sets a list as it stands; one text is split at colons. */
+  readonly text: string | readonly string[];
 }
 
 /** One setting as a value, to be laid over the node file's. */
@@ -88,7 +89,7 @@ export function parseSettings(schema: JsonSchema, settings: readonly TextSetting
   const overrides: Override[] = [];
   for (const { label, path, text } of settings) {
     const key = keys.get(path.join("."));
-    const value = key && parseText(key, text);
+    const value = key && (typeof text === "string" ? parseText(key, text) : text);
     if (value !== undefined) overrides.push({ path, value });
     else issues.push({ path: label, expected: key ? expectedText(key) : "a known setting", received: show(text) });
   }

@@ -1,0 +1,61 @@
+// The command line as a process: what it prints where, and its exit codes.
+
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { COMMANDS } from "./commands.ts";
+
+const MAIN = join(import.meta.dir, "../main.ts");
+
+async function run(argv: readonly string[], environment: Record<string, string> = {}) {
+  const child = Bun.spawn([process.execPath, MAIN, ...argv], {
+    env: { ...process.env, XLASERVER_NODE_FILE: "", ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  return { code: await child.exited, stdout, stderr };
+}
+
+test("no arguments: the overview, as wrong usage", async () => {
+  const { code, stdout, stderr } = await run([]);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  for (const name of Object.keys(COMMANDS)) expect(stderr).toContain(`  ${name} `);
+});
+
+test("--help is not wrong", async () => {
+  expect(await run(["--help"])).toMatchObject({ code: 0, stderr: "", stdout: expect.stringContaining("Commands:") });
+});
+
+test.each(Object.keys(COMMANDS))("%s has help", async (name) => {
+  const { code, stdout } = await run([name, "--help"]);
+  expect(code).toBe(0);
+  expect(stdout).toStartWith(`Usage: xlaserver ${name} `);
+  expect(stdout).toContain(COMMANDS[name]!.summary);
+});
+
+test.each<[string[], string]>([
+  [["serv"], "unknown command 'serv', did you mean 'serve'?"],
+  [["serve", "--grpc-prot=1"], "unknown flag '--grpc-prot', did you mean '--grpc-port'?"],
+  [["--config", "no/such/node.yaml"], "no/such/node.yaml: expected a file"],
+  [["serve", "--model-repository", "no/such/directory"], "expected an existing directory"],
+  [["infer"], "which model?"],
+  [["infer", "simple", "--bundle", "bundles/minilm"], "is the model 'minilm', not 'simple'"],
+  [["infer", "simple", "--plugin", "a.so"], "--plugin is for --bundle only"],
+  [["validate"], "too few arguments"],
+  [["validate", "src/cli"], "is no bundle and holds none"],
+])("%p is wrong usage", async (argv, message) => {
+  const { code, stdout, stderr } = await run(argv);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toContain(message);
+});
+
+test("version prints JSON into a pipe", async () => {
+  const { code, stdout } = await run(["version"]);
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ version: expect.any(String), bun: Bun.version });
+});
+
+test("config prints what file, variables and defaults make together", async () => {
+  const { code, stdout } = await run(["config"], { XLASERVER_MODEL_DIRS: "src:tests", XLASERVER_STRICT: "on" });
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ strict: true, endpoints: { port: 8001 } });
+});
