@@ -35,7 +35,7 @@ await script(async (args) => {
   try {
     await unlessInterrupted(server.ready());
     console.log(
-      `ready in ${((Date.now() - started) / 1000).toFixed(1)} s; log in ${server.logFile.slice(at().length)}`,
+      `ready in ${((Date.now() - started) / 1000).toFixed(1)} s; log in ${server.logFile.slice(at().length + 1)}`,
     );
     // Imported only now: its packages may have been installed a moment ago.
     const { demonstrate } = await import("./demonstration.mjs");

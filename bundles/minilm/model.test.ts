@@ -1,4 +1,5 @@
-// The bundle's own tests, run by `xlaserver test`: the hook gives the model what PyTorch's tokenizer gave it.
+// The bundle's own tests, run by `xlaserver test`: the hook gives the model what PyTorch's tokenizer gave it, and the
+// model gives PyTorch's embeddings.
 //
 // fixture.json is written by the exporter: sentences, their token counts and the embeddings that PyTorch computes.
 
@@ -48,3 +49,26 @@ test("what is not texts is the client's mistake", () => {
   const broken: Tensor = { name: "texts", dtype: "bytes", shape: [1], data: [Uint8Array.of(0xff)] };
   expect(() => model.preprocess([broken])).toThrow("UTF-8");
 });
+
+// `xlaserver test` runs these tests in the server's own executable, which can run the bundle too. Bun alone can't.
+const executable = process.env.BUN_BE_BUN === "1" ? process.execPath : undefined;
+const RUN_MS_MAX = 120_000;
+
+test.skipIf(!executable)(
+  "the embeddings equal PyTorch's",
+  async () => {
+    const sentences = JSON.stringify(fixture.map(({ sentence }) => sentence));
+    const { BUN_BE_BUN: _, ...env } = process.env;
+    const run = Bun.spawn(
+      [executable!, "infer", "--bundle", import.meta.dir, "--input", `texts=${sentences}`, "--json"],
+      { env },
+    );
+    const reply = (await new Response(run.stdout).json()) as { outputs: { shape: number[]; data: number[] }[] };
+    const [output] = reply.outputs;
+    expect(output?.shape).toEqual([fixture.length, 384]);
+    const expected = fixture.flatMap(({ embedding }) => [...new Float32Array(Uint8Array.fromBase64(embedding).buffer)]);
+    const differences = expected.map((value, at) => Math.abs(value - output!.data[at]!));
+    expect(Math.max(...differences)).toBeLessThan(1e-5);
+  },
+  RUN_MS_MAX,
+);
