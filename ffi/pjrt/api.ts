@@ -73,7 +73,11 @@ export class PjrtApi {
     const head = ApiHead.at(address);
     const { major_version: major, minor_version: minor } = head.pjrt_api_version;
     checkVersion(head.struct_size, major, minor);
-    const api = new PjrtApi(address, head.extension_start, { major, minor }, readFunctions(address, head.struct_size));
+    const functions = readFunctions(address, head.struct_size);
+    for (const name of ["PJRT_Error_Destroy", "PJRT_Error_Message", "PJRT_Error_GetCode"]) {
+      if (!functions.has(name)) throw new ServerError("FAILED_PRECONDITION", `the plugin's table has no ${name}`);
+    }
+    const api = new PjrtApi(address, head.extension_start, { major, minor }, functions);
     PjrtApi.known.set(address, api);
     return api;
   }

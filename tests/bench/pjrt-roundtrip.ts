@@ -201,7 +201,10 @@ export function formatRoundTrips(results: readonly RoundTripResult[]): string {
 
 async function main(name: TestPluginName): Promise<void> {
   const plugin = await testPlugin(name);
-  if (plugin.path === undefined) return console.log(`skipped: ${plugin.skip}`);
+  if (plugin.path === undefined) {
+    console.log(`skipped: ${plugin.skip}`);
+    return;
+  }
   const api = loadPlugin(plugin.path);
   using client = PjrtClient.create(api, { cpu_device_count: 1 });
   using executable = PjrtExecutable.compile(client, IDENTITY_MODULE, encodeCompileOptions());

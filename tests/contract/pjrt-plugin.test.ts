@@ -43,9 +43,10 @@ for (const name of TEST_PLUGIN_NAMES) {
       expect(PjrtApi.at(api.address)).toBe(api);
     });
 
-    // Older CPU plugins ignore what they do not know.
-    test.skipIf(testPluginApi(name).minor < 115)("names the create option that it does not know", () => {
-      const error = failure(() => PjrtClient.create(loadPlugin(plugin.path!), { no_such_option: 1 }));
+    test("a create option that it does not know is named in an error, by older ones ignored", () => {
+      const create = () => PjrtClient.create(loadPlugin(plugin.path!), { no_such_option: 1 });
+      if (testPluginApi(name).minor < 115) return create()[Symbol.dispose]();
+      const error = failure(create);
       expect(error.code).toBe("INVALID_ARGUMENT");
       expect(error.message).toContain("no_such_option");
     });

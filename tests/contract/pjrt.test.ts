@@ -190,6 +190,15 @@ for (const name of TEST_PLUGIN_NAMES) {
         }
       });
 
+      test("donates nothing where the plugin does not show its program", () => {
+        using executable = platform.compile(MODULES.aliasing);
+        using unknown = PjrtExecutable.borrow(platform.api, { ...executable.handleForThreads, donatable: "unknown" });
+        using b = platform.upload(ramp(1));
+        using a = platform.upload(ramp(5));
+        for (let repeat = 0; repeat < 3; repeat++) platform.run(unknown, [b, a]);
+        expect(platform.download(a)).toEqual([...ramp(5)]);
+      });
+
       test("outputs feed the next execution without waiting", () => {
         using executable = platform.compile(MODULES.sumAndDifference);
         using a = platform.upload(ramp(1));

@@ -1,4 +1,4 @@
-// A CPU platform opened through ffi/pjrt for tests: a client with one device, and short words for what tests do with it.
+// A platform opened through ffi/pjrt for tests: a client with one device, and short words for what tests do with it.
 //
 // Everything made through it is the caller's to dispose. Used by the contract suites of ffi/pjrt.
 
@@ -60,9 +60,12 @@ export class TestPlatform implements Disposable {
   ) {}
 
   static open(pluginPath: string): TestPlatform {
-    const api = loadPlugin(pluginPath);
-    const client = PjrtClient.create(api, { cpu_device_count: 1 });
-    return new TestPlatform(api, client, client.devices()[0]!);
+    return TestPlatform.of(PjrtClient.create(loadPlugin(pluginPath), { cpu_device_count: 1 }));
+  }
+
+  /** The first device of `client`, which the platform owns from now on. */
+  static of(client: PjrtClient): TestPlatform {
+    return new TestPlatform(client.api, client, client.devices()[0]!);
   }
 
   compile(module: string, xlaOptions: Record<string, XlaOptionValue> = {}): PjrtExecutable {
