@@ -1,10 +1,11 @@
 // bundles/minilm, served: embeddings equal PyTorch's, whatever the batch, the padding and the company.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
 import fixture from "../../bundles/minilm/fixture.json";
-import { tempRepository } from "../support/bundles.ts";
+import { EXAMPLES_DIRECTORY, tempRepository } from "../support/bundles.ts";
 import { bytesTensor, type KserveClient, kserveClient } from "../support/kserve-client.ts";
-import { startWorker, type TestWorker } from "../support/worker.ts";
+import { serverCommand, startWorker, type TestWorker } from "../support/worker.ts";
 
 const WIDTH = 384;
 const START_MS_MAX = 120_000;
@@ -87,3 +88,13 @@ test("text that is not UTF-8 is the client's mistake and says which", async () =
   });
   await expect(request).rejects.toMatchObject({ code: 3, details: expect.stringContaining("texts[1]") });
 });
+
+test(
+  "the bundle's own tests pass",
+  async () => {
+    const run = Bun.spawn([...serverCommand(), "test", join(EXAMPLES_DIRECTORY, "minilm")], { stderr: "pipe" });
+    const [output, code] = await Promise.all([new Response(run.stderr).text(), run.exited]);
+    if (code !== 0) throw new Error(`xlaserver test ended with ${code}:\n${output}`);
+  },
+  START_MS_MAX,
+);
