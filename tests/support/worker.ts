@@ -8,6 +8,8 @@ import { join } from "node:path";
 
 const ROOT = join(import.meta.dir, "..", "..");
 const EXECUTABLE = join(ROOT, "dist", "xlaserver");
+/** Compiled executables, kept from run to run: most tests are not about compiling. */
+const CACHE = join(ROOT, ".deps", "test-cache");
 
 /** Compiling the models of a repository with a cold cache takes seconds on a busy machine. */
 const READY_MS_MAX = 120_000;
@@ -23,23 +25,31 @@ export interface WorkerOptions {
   readonly repository: string;
   /** More flags of `xlaserver serve`. */
   readonly flags?: readonly string[];
+  /** A cache of the test's own; by default one that is kept from run to run. */
+  readonly cacheDirectory?: string;
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-export interface TestWorker extends AsyncDisposable {
+/** A server's process, from its first moment on; killed when disposed. */
+export interface ServerProcess extends AsyncDisposable {
   readonly pid: number;
-  readonly grpcPort: number;
-  readonly metricsPort: number;
-  /** `127.0.0.1:port` of gRPC. */
-  readonly address: string;
   /** Every line of the log so far; what is no JSON has the event "text". */
   readonly log: readonly LogLine[];
   /** Resolves with the first line of this event, past or future; rejects when the server ends without it. */
   logged(event: string, matches?: (line: LogLine) => boolean): Promise<LogLine>;
+  /** The port of a service, "grpc" or "metrics", once it is open. */
+  port(service: string): Promise<number>;
   /** Sends a signal. */
   kill(signal: NodeJS.Signals): void;
   /** The exit code, or the signal's name. */
   readonly exited: Promise<number | string>;
+}
+
+export interface TestWorker extends ServerProcess {
+  readonly grpcPort: number;
+  readonly metricsPort: number;
+  /** `127.0.0.1:port` of gRPC. */
+  readonly address: string;
 }
 
 /** How to run the server: the executable, or Bun on its source. */
@@ -47,12 +57,10 @@ export function serverCommand(): string[] {
   return existsSync(EXECUTABLE) ? [EXECUTABLE] : [process.execPath, join(ROOT, "src", "main.ts")];
 }
 
-/**
- * Starts a server; resolves when its ports are open and /readyz says that every bundle has settled.
- * Throws with the end of its log when it ends before that, or takes too long.
- */
-export async function startWorker(options: WorkerOptions): Promise<TestWorker> {
-  const flags = ["--grpc-port", "0", "--metrics-port", "0", "--log-format", "json", ...(options.flags ?? [])];
+/** Starts a server and waits for nothing. */
+export function spawnServer(options: WorkerOptions): ServerProcess {
+  const cache = ["--cache-dir", options.cacheDirectory ?? CACHE];
+  const flags = ["--grpc-port", "0", "--metrics-port", "0", "--log-format", "json", ...cache, ...(options.flags ?? [])];
   const child = Bun.spawn([...serverCommand(), "serve", "--model-repository", options.repository, ...flags], {
     env: { ...process.env, ...options.environment },
     stdio: ["ignore", "ignore", "pipe"],
@@ -62,32 +70,36 @@ export async function startWorker(options: WorkerOptions): Promise<TestWorker> {
   const kill = (signal: NodeJS.Signals) => {
     if (child.exitCode === null && child.signalCode === null) child.kill(signal);
   };
+  return {
+    pid: child.pid,
+    log: log.lines,
+    logged: (event, matches) => log.first(event, matches),
+    async port(service) {
+      return Number((await log.first("listening", (line) => line.service === service)).port);
+    },
+    kill,
+    exited,
+    async [Symbol.asyncDispose]() {
+      kill("SIGKILL");
+      await exited;
+    },
+  };
+}
+
+/**
+ * Starts a server; resolves when its ports are open and /readyz says that every bundle has settled.
+ * Throws with the end of its log when it ends before that, or takes too long.
+ */
+export async function startWorker(options: WorkerOptions): Promise<TestWorker> {
+  const server = spawnServer(options);
   try {
-    const [grpcPort, metricsPort] = await Promise.all(
-      ["grpc", "metrics"].map(async (service) => {
-        const line = await log.first("listening", (candidate) => candidate.service === service);
-        return Number(line.port);
-      }),
-    );
-    await ready(metricsPort!, exited);
-    return {
-      pid: child.pid,
-      grpcPort: grpcPort!,
-      metricsPort: metricsPort!,
-      address: `127.0.0.1:${grpcPort}`,
-      log: log.lines,
-      logged: (event, matches) => log.first(event, matches),
-      kill,
-      exited,
-      async [Symbol.asyncDispose]() {
-        kill("SIGKILL");
-        await exited;
-      },
-    };
+    const [grpcPort, metricsPort] = await Promise.all([server.port("grpc"), server.port("metrics")]);
+    await ready(metricsPort, server.exited);
+    return { ...server, grpcPort, metricsPort, address: `127.0.0.1:${grpcPort}` };
   } catch (thrown) {
-    kill("SIGKILL");
-    await exited;
-    throw new Error(`the server did not get ready; the end of its log:\n${log.tail()}`, { cause: thrown });
+    await server[Symbol.asyncDispose]();
+    const tail = server.log.slice(-20).map((line) => JSON.stringify(line));
+    throw new Error(`the server did not get ready; the end of its log:\n${tail.join("\n")}`, { cause: thrown });
   }
 }
 
@@ -109,8 +121,11 @@ async function ready(metricsPort: number, exited: Promise<unknown>): Promise<voi
 /** A log's lines as they come, and those who wait for one. */
 class LogReader {
   readonly lines: LogLine[] = [];
-  private waiting: { matches: (line: LogLine) => boolean; resolve: (line: LogLine) => void; reject: (e: Error) => void }[] =
-    [];
+  private waiting: {
+    matches: (line: LogLine) => boolean;
+    resolve: (line: LogLine) => void;
+    reject: (e: Error) => void;
+  }[] = [];
   private ended = false;
 
   constructor(stream: ReadableStream<Uint8Array>) {
@@ -123,13 +138,6 @@ class LogReader {
     if (known) return Promise.resolve(known);
     if (this.ended) return Promise.reject(new Error(`the log ended without '${event}'`));
     return new Promise((resolve, reject) => this.waiting.push({ matches: wanted, resolve, reject }));
-  }
-
-  tail(): string {
-    return this.lines
-      .slice(-20)
-      .map((line) => JSON.stringify(line))
-      .join("\n");
   }
 
   private async read(stream: ReadableStream<Uint8Array>): Promise<void> {
