@@ -135,6 +135,9 @@ async function compile(plugin: BunPlugin): Promise<void> {
     root: ROOT,
     target: "bun",
     compile: { outfile: `${EXECUTABLE}.part` },
+    // Saves 50 ms of each start for 6 MB: nothing is parsed.
+    bytecode: true,
+    format: "esm",
     // Names stay, so that a stack in the log can be read.
     minify: { whitespace: true, syntax: true, identifiers: false },
     define: { BUILD_COMMIT: JSON.stringify(await commit()), "process.env.NODE_ENV": '"production"' },

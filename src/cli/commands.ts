@@ -25,6 +25,10 @@ export const COMMANDS: Readonly<Record<string, Listed>> = {
   },
   inspect: { summary: "Compile a bundle; show signature, weights, memory, cost.", load: () => import("./inspect.ts") },
   test: { summary: "Run a bundle's tests (*.test.ts).", load: () => import("./test.ts") },
+  plugins: {
+    summary: "List the PJRT plugins that are found, and why some can't be used.",
+    load: () => import("./plugins.ts"),
+  },
   config: { summary: "Check a node file and print the settings that result.", load: () => import("./config.ts") },
   ready: { summary: "Ask a server whether it is ready.", load: () => import("./ready.ts") },
   licenses: { summary: "Print the licences of everything in this executable.", load: () => import("./licenses.ts") },

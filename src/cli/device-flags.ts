@@ -1,5 +1,7 @@
 // Flags of the commands that open a device in this process, and the settings they stand for.
 
+import { resolve } from "node:path";
+import { defaultCacheDirectory } from "../config/load.ts";
 import type { TextSetting } from "../config/overrides.ts";
 import type { Arguments, Flags } from "./arguments.ts";
 
@@ -20,4 +22,10 @@ export function deviceSettings(args: Arguments): TextSetting[] {
     const text = args.text(flag);
     return text === undefined ? [] : [{ label: `--${flag}`, path: path.split("."), text }];
   });
+}
+
+/** The cache directory, for commands that have no other settings: flag, environment, the user's own. */
+export function cacheDirectory(args: Arguments): string {
+  const given = args.text("cache-dir") ?? process.env.XLASERVER_CACHE_DIR;
+  return given ? resolve(given) : defaultCacheDirectory(process.env);
 }

@@ -6,9 +6,9 @@
 import { join, resolve } from "node:path";
 import { isDirectory, listDirectory, makeDirectory, writeBytes } from "../base/files.ts";
 import { runBun } from "../base/processes.ts";
-import { defaultCacheDirectory } from "../config/load.ts";
 import { preloadSource, typesSource } from "../hooks/bundle-tests.ts";
 import { type Command, UsageError } from "./arguments.ts";
+import { cacheDirectory } from "./device-flags.ts";
 
 export const command: Command = {
   usage: "DIR [flags]",
@@ -20,8 +20,7 @@ export const command: Command = {
     if (!listDirectory(bundle).some(({ name }) => /\.test\.[jt]sx?$/.test(name))) {
       throw new UsageError(`'${args.words[0]}' has no *.test.ts`);
     }
-    const cache = args.text("cache-dir") ?? process.env.XLASERVER_CACHE_DIR;
-    const preload = await extractPreload(join(cache ? resolve(cache) : defaultCacheDirectory(process.env), "hooks"));
+    const preload = await extractPreload(join(cacheDirectory(args), "hooks"));
     return runBun(["test", "--preload", preload, "."], bundle);
   },
 };
