@@ -37,7 +37,9 @@ export interface CachedExecutable {
 }
 
 /** `undefined` and no reason: nothing is stored. With a reason: something is, and it can't be used. */
-export type CacheRead = { readonly entry: CachedExecutable } | { readonly entry?: never; readonly reason?: string };
+export type CacheRead =
+  | { readonly entry: CachedExecutable; readonly reason?: never }
+  | { readonly entry?: never; readonly reason?: string };
 
 const MAGIC = "xlaserver executable 1\n";
 const DIGEST_CHARACTERS = 64;
