@@ -34,7 +34,8 @@ export async function freePort(preferred) {
  */
 export function startServer({ repository, grpcPort, metricsPort }) {
   const ports = ["--grpc-port", String(grpcPort), "--metrics-port", String(metricsPort)];
-  const child = spawn(EXECUTABLE, ["serve", "--model-repository", repository, ...ports], {
+  const format = ["--log-format", process.stderr.isTTY ? "text" : "json"];
+  const child = spawn(EXECUTABLE, ["serve", "--model-repository", repository, ...ports, ...format], {
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });

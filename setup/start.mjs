@@ -33,7 +33,8 @@ await script(async (args) => {
   const unlessInterrupted = (work) =>
     Promise.race([work, interrupted.then(() => Promise.reject(new SetupError("interrupted")))]);
   try {
-    await unlessInterrupted(server.ready());
+    const patience = setTimeout(() => console.log("compiling the models, which only a first start has to ..."), 2000);
+    await unlessInterrupted(server.ready()).finally(() => clearTimeout(patience));
     console.log(
       `ready in ${((Date.now() - started) / 1000).toFixed(1)} s; log in ${server.logFile.slice(at().length + 1)}`,
     );
