@@ -36,6 +36,9 @@ interface Piece {
   readonly released: (() => void) | undefined;
 }
 
+// What `pieces` is until something is queued: most responses never queue, and an array for each would be garbage.
+const NO_PIECES: Piece[] = [];
+
 export class Http2Stream {
   receiver: StreamReceiver | undefined;
   /** The peer sent END_STREAM. */
@@ -51,7 +54,7 @@ export class Http2Stream {
 
   // What waits to be sent, in this order.
   headers: Uint8Array | undefined;
-  pieces: Piece[] = [];
+  pieces: Piece[] = NO_PIECES;
   pieceOffset = 0; // into pieces[0]
   queuedBytes = 0;
   trailers: Uint8Array | undefined;
@@ -83,6 +86,7 @@ export class Http2Stream {
       released?.();
       return;
     }
+    if (this.pieces === NO_PIECES) this.pieces = [];
     let left = byteLength;
     for (const chunk of chunks) {
       left -= chunk.length;
@@ -129,7 +133,7 @@ export class Http2Stream {
     this.endsWithData = false;
     this.headers = this.trailers = undefined;
     const pieces = this.pieces;
-    this.pieces = [];
+    this.pieces = NO_PIECES;
     this.queuedBytes = this.pieceOffset = 0;
     for (const piece of pieces) piece.released?.();
   }

@@ -1,7 +1,8 @@
 // A gRPC body to its messages: five bytes of prefix (compressed flag, length), then the message, again and again.
 //
-// A message is a list of views of the received chunks, never gathered. Invariant: a message above `messageBytesMax` is
-// refused by its prefix, before its bytes come. One a call; used by `rpc.ts`.
+// A message is a list of views of the received chunks, not gathered, but for scraps: a peer that sends a message byte by
+// byte must not make us keep an object for each. Invariant: a message above `messageBytesMax` is refused by its prefix,
+// before its bytes come. One a call; used by `rpc.ts`.
 
 import { ServerError } from "../base/errors.ts";
 import { type ByteSource, Chunks } from "../tensor/byte-source.ts";
@@ -9,17 +10,29 @@ import { readUint32 } from "./frames.ts";
 
 export const PREFIX_BYTES = 5;
 
+/** A smaller piece of a message that came in several is copied: a view of it would cost about as much as it holds. */
+const SCRAP_BYTES = 1024;
+/** What scraps are gathered in. */
+const GATHER_BYTES = 16 * 2 ** 10;
+
+export interface MessageListener {
+  message(message: ByteSource): void;
+}
+
 export class MessageReader {
   // Made only for a prefix that was cut.
   private prefix: Uint8Array | undefined;
   private prefixRead = 0;
   private inMessage = false;
   private remaining = 0;
-  private chunks: Uint8Array[] = [];
+  // The message so far: chunks, then what was gathered since the last of them. Made only for one that came in pieces.
+  private chunks: Uint8Array[] | undefined;
+  private gathered: Uint8Array | undefined;
+  private gatheredBytes = 0;
 
   constructor(
     private readonly messageBytesMax: number,
-    private readonly message: (message: ByteSource) => void,
+    private readonly listener: MessageListener,
   ) {}
 
   /** The body may end here: no message is under way. */
@@ -30,26 +43,61 @@ export class MessageReader {
   /** Takes the next bytes of the body, views of which are kept. Throws ServerError. */
   read(bytes: Uint8Array, start: number, end: number): void {
     let at = start;
-    while (at < end) {
+    // An empty message is complete with its prefix, though nothing may follow.
+    while (at < end || (this.inMessage && this.remaining === 0)) {
       if (!this.inMessage) {
         if (this.prefixRead === 0 && end - at >= PREFIX_BYTES) {
           this.begin(bytes, at);
           at += PREFIX_BYTES;
         } else {
           at = this.gatherPrefix(bytes, at, end);
+          if (!this.inMessage) continue;
         }
       }
-      if (!this.inMessage) continue;
       const take = Math.min(this.remaining, end - at);
-      if (take > 0) this.chunks.push(bytes.subarray(at, at + take));
-      at += take;
       this.remaining -= take;
-      if (this.remaining > 0) continue;
-      const chunks = this.chunks;
-      this.chunks = [];
-      this.inMessage = false;
-      this.message(chunks.length === 1 ? Chunks.of(chunks[0]!) : Chunks.from(chunks));
+      if (this.remaining === 0) this.finish(bytes, at, at + take);
+      else if (take > 0) this.keep(bytes, at, at + take);
+      at += take;
     }
+  }
+
+  private finish(bytes: Uint8Array, start: number, end: number): void {
+    this.inMessage = false;
+    if (this.chunks === undefined) {
+      this.listener.message(Chunks.of(bytes.subarray(start, end)));
+      return;
+    }
+    this.keep(bytes, start, end);
+    this.closeGathered();
+    const chunks = this.chunks;
+    this.chunks = undefined;
+    this.listener.message(Chunks.from(chunks));
+  }
+
+  /** Adds a piece to the message under way. */
+  private keep(bytes: Uint8Array, start: number, end: number): void {
+    this.chunks ??= [];
+    if (end - start >= SCRAP_BYTES) {
+      this.closeGathered();
+      this.chunks.push(bytes.subarray(start, end));
+      return;
+    }
+    for (let at = start; at < end; ) {
+      this.gathered ??= new Uint8Array(Math.min(GATHER_BYTES, this.remaining + end - at));
+      const take = Math.min(end - at, this.gathered.length - this.gatheredBytes);
+      this.gathered.set(bytes.subarray(at, at + take), this.gatheredBytes);
+      this.gatheredBytes += take;
+      at += take;
+      if (this.gatheredBytes === this.gathered.length) this.closeGathered();
+    }
+  }
+
+  private closeGathered(): void {
+    if (this.gathered === undefined) return;
+    this.chunks!.push(this.gathered.subarray(0, this.gatheredBytes));
+    this.gathered = undefined;
+    this.gatheredBytes = 0;
   }
 
   private gatherPrefix(bytes: Uint8Array, at: number, end: number): number {
@@ -65,8 +113,9 @@ export class MessageReader {
   private begin(bytes: Uint8Array, at: number): void {
     const flag = bytes[at]!;
     // Only identity is negotiated, so a message that says it is compressed cannot be read (PROTOCOL-HTTP2.md).
-    if (flag !== 0)
+    if (flag !== 0) {
       throw new ServerError("INTERNAL", `message with compressed flag ${flag}, but grpc-encoding is identity`);
+    }
     const length = readUint32(bytes, at + 1);
     if (length > this.messageBytesMax) {
       throw new ServerError(

@@ -10,7 +10,7 @@ import type { Deadlines, Expiring } from "./deadlines.ts";
 import { H2_ERROR, writeUint32 } from "./frames.ts";
 import { RESPONSE_HEADERS, TRAILERS_OK, trailers, trailersOnly } from "./grpc-headers.ts";
 import type { Http2Stream, StreamReceiver } from "./http2-stream.ts";
-import { MessageReader, PREFIX_BYTES } from "./message-reader.ts";
+import { type MessageListener, MessageReader, PREFIX_BYTES } from "./message-reader.ts";
 import { Metadata, metadataValue } from "./metadata.ts";
 
 /** Why a call ended before its method ended it. */
@@ -53,7 +53,7 @@ export interface RpcReceiver {
 // Filled anew for every message that is copied out at once.
 const sharedPrefix = new Uint8Array(PREFIX_BYTES);
 
-export class Rpc implements CallContext, StreamReceiver, Expiring {
+export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiring {
   receiver: RpcReceiver | undefined;
   heapIndex = -1;
   ended = false;
@@ -152,13 +152,15 @@ export class Rpc implements CallContext, StreamReceiver, Expiring {
   data(bytes: Uint8Array, start: number, end: number): void {
     if (this.ended) return;
     try {
-      this.reader ??= new MessageReader(this.owner.messageReceiveBytesMax, (message) => {
-        if (!this.ended) this.receiver?.message(message);
-      });
+      this.reader ??= new MessageReader(this.owner.messageReceiveBytesMax, this);
       this.reader.read(bytes, start, end);
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  message(message: ByteSource): void {
+    if (!this.ended) this.receiver?.message(message);
   }
 
   halfClosed(): void {
