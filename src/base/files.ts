@@ -237,6 +237,13 @@ export function writeBytes(path: string, bytes: Uint8Array | string): Promise<vo
   return writeAtomically(path, (write) => write(whole));
 }
 
+/**
+ * Writes text to an open descriptor (1, 2) before it returns, whatever reads it. Errors: the system's own, e.g. EPIPE.
+ */
+export function writeDescriptor(descriptor: number, text: string): void {
+  writeSync(descriptor, text);
+}
+
 /** Removes a file; does nothing when it is not there. */
 export function removeFile(path: string): void {
   try {

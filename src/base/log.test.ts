@@ -1,3 +1,5 @@
+// The log's two formats and the request log: one line an event, whatever the values are.
+
 import { expect, test } from "bun:test";
 import { ServerError } from "./errors.ts";
 import { createLogger, type LogFormat, type LogLevel } from "./log.ts";

@@ -3,10 +3,10 @@
 // An event is a short fixed phrase ("listening", "model ready"); what varies goes into fields. A log that cannot be
 // written never stops the server: lines are counted and their loss is reported. Used by every room; cli/ configures it.
 
-import { writeSync } from "node:fs";
 import { isatty } from "node:tty";
 import { systemClock } from "./clock.ts";
 import { messageOf } from "./errors.ts";
+import { writeDescriptor } from "./files.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export const LOG_FORMATS = ["auto", "text", "json"] as const;
@@ -54,10 +54,13 @@ let linesLost = 0;
 export function writeLogLines(lines: string): void {
   try {
     if (linesLost > 0) {
-      writeSync(STANDARD_ERROR, `${JSON.stringify({ level: "warn", event: "log lines lost", count: linesLost })}\n`);
+      writeDescriptor(
+        STANDARD_ERROR,
+        `${JSON.stringify({ level: "warn", event: "log lines lost", count: linesLost })}\n`,
+      );
       linesLost = 0;
     }
-    writeSync(STANDARD_ERROR, lines);
+    writeDescriptor(STANDARD_ERROR, lines);
   } catch {
     linesLost++; // the reader is gone (EPIPE) or too slow (EAGAIN); the server goes on
   }

@@ -1,3 +1,5 @@
+// Hints: what is near enough to be meant, and what is not.
+
 import { expect, test } from "bun:test";
 import { didYouMean, nearest } from "./nearest.ts";
 

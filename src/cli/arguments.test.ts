@@ -1,3 +1,5 @@
+// Command lines: every form that works, every mistake with its message.
+
 import { expect, test } from "bun:test";
 import { type Arguments, type Command, helpOf, parseArguments, UsageError } from "./arguments.ts";
 

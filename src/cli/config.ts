@@ -1,4 +1,6 @@
 // `xlaserver config`: the settings that a node file, the environment and the defaults make together, and their schema.
+//
+// What it prints is what the server would run with; the schema and the tables are those that config/ parses by.
 
 import type { Command } from "./arguments.ts";
 import { print, printJson } from "./output.ts";

@@ -1,4 +1,6 @@
 // Flags of the commands that open a device in this process, and the settings they stand for.
+//
+// Apart from bundle-target.ts, which brings the whole server along: a command's help needs the flags only.
 
 import { resolve } from "node:path";
 import { defaultCacheDirectory } from "../config/load.ts";

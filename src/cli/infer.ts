@@ -1,4 +1,6 @@
 // `xlaserver infer`: one request to a server, or to a bundle in this process, from the command line.
+//
+// Values are parsed by the model's own metadata, so a mistake is named before anything is sent.
 
 import { basename, resolve } from "node:path";
 import { type Arguments, type Command, UsageError } from "./arguments.ts";

@@ -1,4 +1,6 @@
 // `xlaserver inspect DIR`: what a bundle is once compiled: signature, weights, memory, cost.
+//
+// Loads the bundle as the server does, so its numbers are the compiler's and the warm-up's, not estimates of ours.
 
 import { dirname, resolve } from "node:path";
 import { loadBundle } from "../bundle/load.ts";

@@ -1,4 +1,6 @@
 // `xlaserver licenses`: the licence of this program, and the notices of everything that its executable contains.
+//
+// build.ts collects them, fails when one is missing, and embeds the text.
 
 import { fileURLToPath } from "node:url";
 import { readBytes } from "../base/files.ts";
@@ -11,7 +13,7 @@ export const command: Command = {
   flags: {},
   async run() {
     if (embeddedNotices) {
-      const compressed = await Bun.file(embeddedNotices.file).bytes();
+      const compressed = await readBytes(embeddedNotices.file);
       await print(new TextDecoder().decode(await Bun.zstdDecompress(compressed)));
     } else {
       // From source nothing is embedded but what package.json names.

@@ -1,4 +1,6 @@
 // `xlaserver plugins`: which PJRT plugins are found, in order of preference, with versions and why one can't be used.
+//
+// Finding and probing are device/'s; this prints its rows.
 
 import { resolve } from "node:path";
 import { listPlugins, type PluginRow } from "../device/list-plugins.ts";

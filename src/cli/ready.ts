@@ -1,24 +1,27 @@
 // `xlaserver ready`: asks a server whether it is ready, for health checks of containers that have no other client.
+//
+// Asks by gRPC (ServerReady), so that it says what clients would see.
 
 import { messageOf } from "../base/errors.ts";
-import { type Command, UsageError } from "./arguments.ts";
+import type { Command } from "./arguments.ts";
 import { print } from "./output.ts";
 
-const ADDRESS = "127.0.0.1:8002";
+const ADDRESS = "127.0.0.1:8001";
 const TIMEOUT_MS = 5000;
 
 export const command: Command = {
   usage: "[flags]",
-  flags: { server: { value: "HOST:PORT", help: `Metrics port to ask, ${ADDRESS} by default.` } },
+  details: "\nExits with 0 if the server is ready, else with 1.",
+  flags: { server: { value: "HOST:PORT", help: `Server to ask, ${ADDRESS} by default.` } },
   async run(args) {
-    const url = `http://${args.text("server") ?? ADDRESS}/readyz`;
-    if (!URL.canParse(url)) throw new UsageError(`--server: expected HOST:PORT, received '${args.text("server")}'`);
+    const { connect } = await import("./server-target.ts");
+    using server = connect(args.text("server") ?? ADDRESS, TIMEOUT_MS);
     try {
-      const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-      await print(response.ok ? "ready\n" : "not ready\n");
-      return response.ok ? 0 : 1;
+      const ready = await server.isReady();
+      await print(ready ? "ready\n" : "not ready\n");
+      return ready ? 0 : 1;
     } catch (thrown) {
-      await print(`not reachable: ${messageOf(thrown)}\n`);
+      await print(`${messageOf(thrown)}\n`);
       return 1;
     }
   },

@@ -1,3 +1,5 @@
+// Triton's flags as our settings, and those that are refused.
+
 import { expect, test } from "bun:test";
 import { type Arguments, parseArguments, UsageError } from "./arguments.ts";
 import { command, settingsOf } from "./serve.ts";

@@ -1,3 +1,5 @@
+// The client of the command line against a stand-in gRPC server.
+
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";

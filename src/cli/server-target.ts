@@ -1,6 +1,7 @@
-// A KServe V2 server as the target of `infer`, through grpc-js: an implementation of gRPC that is not our own.
+// A KServe V2 server as seen by the command line, through grpc-js: an implementation of gRPC that is not our own.
 //
-// One channel, unary calls with a deadline. A status that comes back becomes the ServerError of that code.
+// One channel, unary calls with a deadline. A status that comes back becomes the ServerError of that code. Used by
+// infer.ts (serverTarget) and ready.ts.
 
 import {
   create,
@@ -20,15 +21,22 @@ import type { TensorInfo, TensorValue } from "./tensor-input.ts";
 
 const CODE_NAMES = new Map(Object.entries(STATUS_CODES).map(([name, code]) => [code as number, name as StatusCode]));
 
-/** `address` is host:port. Nothing is sent before the first call. */
-export function serverTarget(address: string, model: string, timeoutMs: number): InferTarget {
+/** A connection to a server; nothing is sent before the first call. */
+export interface ServerConnection extends Disposable {
+  isReady(): Promise<boolean>;
+  /** The server's ModelMetadata and ModelInfer of one model. */
+  target(model: string): InferTarget;
+}
+
+/** `address` is host:port; each call may take `timeoutMs`. */
+export function connect(address: string, timeoutMs: number): ServerConnection {
   const client = new Client(address, credentials.createInsecure(), {
     "grpc.max_receive_message_length": -1,
     "grpc.max_send_message_length": -1,
   });
-  const { modelMetadata, modelInfer } = GRPCInferenceService.method;
+  const { serverReady, modelMetadata, modelInfer } = GRPCInferenceService.method;
   const call = caller(client, address, timeoutMs);
-  return {
+  const target = (model: string): InferTarget => ({
     async describe() {
       const { inputs, outputs } = await call(modelMetadata, { name: model });
       return { inputs: inputs.map(tensorInfo), outputs: outputs.map(tensorInfo) };
@@ -51,7 +59,17 @@ export function serverTarget(address: string, model: string, timeoutMs: number):
       });
     },
     [Symbol.asyncDispose]: async () => client.close(),
+  });
+  return {
+    isReady: async () => (await call(serverReady, {})).ready,
+    target,
+    [Symbol.dispose]: () => client.close(),
   };
+}
+
+/** One model of the server at `address`; closes the connection with itself. */
+export function serverTarget(address: string, model: string, timeoutMs: number): InferTarget {
+  return connect(address, timeoutMs).target(model);
 }
 
 interface Method<I extends DescMessage, O extends DescMessage> {

@@ -1,3 +1,5 @@
+// Values there and back for every dtype, files, and every mistake with its message.
+
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,6 @@
 // `xlaserver version`: which build this is, and what it runs on.
+//
+// Reads what build.ts baked in; opens nothing.
 
 import { COMMIT, VERSION } from "../base/version.ts";
 import type { Command } from "./arguments.ts";

@@ -1,3 +1,5 @@
+// From node file, environment and flags to Config: defaults, precedence, and golden files of what is wrong.
+
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,3 +1,5 @@
+// The schema as others see it: documentation, JSON Schema, variables, words.
+
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

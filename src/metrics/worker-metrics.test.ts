@@ -1,3 +1,5 @@
+// The worker's series against a golden scrape.
+
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
