@@ -8,29 +8,9 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { ServerError } from "../base/errors.ts";
 import { COMPILE_LINGER_NS } from "../base/limits.ts";
 import { type Child, describeExit, spawnHelper } from "../base/processes.ts";
-import type { PluginFacts } from "./list-plugins.ts";
+import type { CompileAnswer, CompileMessage, CompileRequest } from "./helper-messages.ts";
 import type { ClientSpec } from "./loader.ts";
-import { fromPlainError, type PlainError } from "./plain-error.ts";
-
-/** To the helper: first the client to open, then modules; or a plugin to load and describe. */
-export type CompileMessage = { readonly open: ClientSpec } | CompileRequest | { readonly probe: string };
-
-export interface CompileRequest {
-  readonly label: string;
-  readonly module: Uint8Array;
-  /** CompileOptionsProto. */
-  readonly options: Uint8Array;
-  readonly key: string;
-}
-
-/** From the helper, for each message: what went wrong, if anything. */
-export interface CompileAnswer {
-  readonly error?: PlainError;
-  /** Whether the module is in the cache now; false when the plugin can't serialise. */
-  readonly stored?: boolean;
-  /** Of a plugin that was to be described. */
-  readonly facts?: PluginFacts;
-}
+import { fromPlainError } from "./plain-error.ts";
 
 interface Job {
   readonly request: CompileRequest;

@@ -7,17 +7,10 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { messageOf, ServerError } from "../base/errors.ts";
 import { PLUGIN_PROBE_NS } from "../base/limits.ts";
 import { describeExit, spawnHelper } from "../base/processes.ts";
-import type { CompileAnswer, CompileMessage } from "./compile-pool.ts";
+import type { CompileAnswer, CompileMessage, PluginFacts } from "./helper-messages.ts";
 import { fromPlainError } from "./plain-error.ts";
 import { findPlugins, type PluginCandidate, type PluginSearch } from "./plugins.ts";
 import { sharedObjectFault } from "./shared-object.ts";
-
-/** What a plugin says of itself. */
-export interface PluginFacts {
-  /** Of the PJRT C API, e.g. "0.115". */
-  readonly apiVersion: string;
-  readonly stablehloVersion: string | undefined;
-}
 
 export interface PluginRow extends Omit<PluginCandidate, "path"> {
   readonly path: string;

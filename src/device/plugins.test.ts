@@ -25,7 +25,6 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-
 function file(name: string, content: string | Uint8Array = ""): string {
   const path = join(directory, name);
   mkdirSync(join(path, ".."), { recursive: true });
