@@ -6,7 +6,7 @@
 
 import { loadPlugin, pluginAttributes } from "../../ffi/pjrt/plugin.ts";
 import { lowerPriority, serveParent } from "../base/processes.ts";
-import type { CompileAnswer, CompileMessage, PluginFacts } from "./helper-messages.ts";
+import type { CompileAnswer, CompileMessage, PluginFacts } from "./compile-messages.ts";
 import { Loader } from "./loader.ts";
 import { prepareNativeEnvironment } from "./native-environment.ts";
 import { toPlainError } from "./plain-error.ts";

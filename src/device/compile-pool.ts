@@ -8,7 +8,7 @@ import type { Clock, Timer } from "../base/clock.ts";
 import { ServerError } from "../base/errors.ts";
 import { COMPILE_LINGER_NS } from "../base/limits.ts";
 import { type Child, describeExit, spawnHelper } from "../base/processes.ts";
-import type { CompileAnswer, CompileMessage, CompileRequest } from "./helper-messages.ts";
+import type { CompileAnswer, CompileMessage, CompileRequest } from "./compile-messages.ts";
 import type { ClientSpec } from "./loader.ts";
 import { fromPlainError } from "./plain-error.ts";
 

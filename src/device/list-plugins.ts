@@ -7,7 +7,7 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { messageOf, ServerError } from "../base/errors.ts";
 import { PLUGIN_PROBE_NS } from "../base/limits.ts";
 import { describeExit, spawnHelper } from "../base/processes.ts";
-import type { CompileAnswer, CompileMessage, PluginFacts } from "./helper-messages.ts";
+import type { CompileAnswer, CompileMessage, PluginFacts } from "./compile-messages.ts";
 import { fromPlainError } from "./plain-error.ts";
 import { findPlugins, type PluginCandidate, type PluginSearch } from "./plugins.ts";
 import { sharedObjectFault } from "./shared-object.ts";
