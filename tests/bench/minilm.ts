@@ -58,7 +58,7 @@ try {
   const rounds: { served: Load; bare: number }[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const served = await (async () => {
-      await using worker = await startWorker({ repository: EXAMPLES_DIRECTORY, flags: ["--cache-dir", cache] });
+      await using worker = await startWorker({ repository: EXAMPLES_DIRECTORY, cacheDirectory: cache });
       return load(worker.address, 0);
     })();
     const alone = await bare(served.perSecond, cache, `127.0.0.1:${nullPort}`);
