@@ -10,7 +10,7 @@ import type { PjrtClient } from "../../ffi/pjrt/client.ts";
 import type { PjrtDevice } from "../../ffi/pjrt/device.ts";
 import { HostShape } from "../../ffi/pjrt/host-shape.ts";
 import { PjrtTransfer } from "../../ffi/pjrt/transfer.ts";
-import { assert, ServerError } from "../base/errors.ts";
+import { assert } from "../base/errors.ts";
 import { DTYPES } from "../tensor/dtype.ts";
 import { alignTensor, TENSOR_ALIGNMENT_BYTES } from "./slab.ts";
 
@@ -49,22 +49,24 @@ export class DeviceArena implements Disposable {
 const ARENA_SHARE = 0.75;
 
 /**
- * Takes `byteLength` bytes of device memory, or ARENA_SHARE of what the allocator has.
- * Errors: RESOURCE_EXHAUSTED when there are not as many, FAILED_PRECONDITION when the allocator does not say.
+ * Takes `askedBytes` of device memory, or ARENA_SHARE of what the allocator has; undefined when it does not say how much
+ * that is. Errors: RESOURCE_EXHAUSTED when there is not as much.
  */
-export function createArena(client: PjrtClient, device: PjrtDevice, askedBytes: number | undefined): DeviceArena {
+export function createArena(
+  client: PjrtClient,
+  device: PjrtDevice,
+  askedBytes: number | undefined,
+): DeviceArena | undefined {
   const byteLength = askedBytes ?? shareOfLimit(device);
+  if (byteLength === undefined) return undefined;
   const transfer = PjrtTransfer.create(client, device, [new HostShape(DTYPES.u8.pjrt, [byteLength])]);
   const buffer = transfer.takeBuffer(0);
   return new DeviceArena(transfer, buffer, buffer.pin(), byteLength);
 }
 
-function shareOfLimit(device: PjrtDevice): number {
+function shareOfLimit(device: PjrtDevice): number | undefined {
   const limit = device.memoryStats()?.limitBytes;
-  if (limit === undefined) {
-    throw new ServerError("FAILED_PRECONDITION", "the device's allocator states no limit, so an arena needs a size");
-  }
-  return Math.floor((limit * ARENA_SHARE) / TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES;
+  return limit && Math.floor((limit * ARENA_SHARE) / TENSOR_ALIGNMENT_BYTES) * TENSOR_ALIGNMENT_BYTES;
 }
 
 interface Gap {

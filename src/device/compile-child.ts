@@ -34,9 +34,9 @@ async function handle(loader: Loader, message: CompileMessage): Promise<CompileA
   }
   if ("probe" in message) return { facts: describePlugin(message.probe) };
   const { label, module, options, key } = message;
-  const { handle, stored } = await loader.compile(label, module, options, key);
+  const { handle, unstored } = await loader.compile(label, module, options, key);
   loader.releaseExecutable(handle.executable);
-  return { stored };
+  return unstored === undefined ? {} : { unstored };
 }
 
 function describePlugin(path: string): PluginFacts {

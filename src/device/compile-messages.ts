@@ -20,8 +20,8 @@ export interface CompileRequest {
 /** From the helper, for each message: what went wrong, if anything. */
 export interface CompileAnswer {
   readonly error?: PlainError;
-  /** Whether the module is in the cache now; false when the plugin can't serialise. */
-  readonly stored?: boolean;
+  /** Why a module that did compile is not in the cache. */
+  readonly unstored?: string;
   /** Of a plugin that was to be described. */
   readonly facts?: PluginFacts;
 }

@@ -9,12 +9,12 @@ import { ServerError } from "../base/errors.ts";
 import { COMPILE_LINGER_NS } from "../base/limits.ts";
 import { type Child, describeExit, spawnHelper } from "../base/processes.ts";
 import type { CompileAnswer, CompileMessage, CompileRequest } from "./compile-messages.ts";
-import type { ClientSpec } from "./loader.ts";
+import type { ClientSpec, StoreOutcome } from "./loader.ts";
 import { fromPlainError } from "./plain-error.ts";
 
 interface Job {
   readonly request: CompileRequest;
-  readonly resolve: (stored: boolean) => void;
+  readonly resolve: (outcome: StoreOutcome) => void;
   readonly reject: (error: ServerError) => void;
 }
 
@@ -38,10 +38,10 @@ export class CompilePool implements Disposable {
   ) {}
 
   /**
-   * Compiles a module and stores it in the cache under its key. False when the plugin can't serialise what it compiled.
+   * Compiles a module and stores it in the cache under its key, or says why it could not be stored.
    * Errors: INVALID_ARGUMENT with the compiler's message; INTERNAL when the compiler died on it.
    */
-  compile(request: CompileRequest): Promise<boolean> {
+  compile(request: CompileRequest): Promise<StoreOutcome> {
     return new Promise((resolve, reject) => {
       this.queue.push({ request, resolve, reject });
       this.assign();
@@ -64,9 +64,15 @@ export class CompilePool implements Disposable {
 
   private start(): void {
     let worker: Worker | undefined;
-    const child = spawnHelper("__compile", "device/compile-child.ts", {
-      onMessage: (message) => this.answer(worker!, message as CompileAnswer),
-    });
+    let child: Child;
+    try {
+      child = spawnHelper("__compile", "device/compile-child.ts", {
+        onMessage: (message) => this.answer(worker!, message as CompileAnswer),
+      });
+    } catch (thrown) {
+      this.queue.shift()?.reject(ServerError.from(thrown, "starting a compiler process"));
+      return;
+    }
     worker = { child, opening: true, job: undefined, linger: undefined };
     this.workers.add(worker);
     const started = worker;
@@ -75,7 +81,7 @@ export class CompilePool implements Disposable {
     this.assign();
   }
 
-  private answer(worker: Worker, { error, stored }: CompileAnswer): void {
+  private answer(worker: Worker, { error, unstored }: CompileAnswer): void {
     const { job } = worker;
     if (worker.opening) {
       worker.opening = false;
@@ -83,7 +89,7 @@ export class CompilePool implements Disposable {
     } else if (job) {
       worker.job = undefined;
       if (error) job.reject(fromPlainError(error));
-      else job.resolve(stored ?? false);
+      else job.resolve(unstored === undefined ? {} : { unstored });
     }
     this.assign();
     if (!worker.job && this.workers.has(worker))

@@ -43,7 +43,7 @@ export class Executables {
   private readonly loading = new Map<string, Promise<SharedExecutable>>();
   private readonly loaded = new Map<string, SharedExecutable>();
   private sequence = 0;
-  /** False once the plugin turned out unable to serialise, so that a helper's work would be lost. */
+  /** False once a helper could not store what it compiled, so that its work would be lost again. */
   private helperStores = true;
 
   constructor(private readonly options: ExecutablesOptions) {}
@@ -121,10 +121,11 @@ export class Executables {
     const { loader, pool, log } = this.options;
     const { label, bytes } = module;
     if (pool && this.helperStores) {
-      this.helperStores = await pool.compile({ label, module: bytes, options, key });
+      const { unstored } = await pool.compile({ label, module: bytes, options, key });
+      this.helperStores = unstored === undefined;
       const { loaded, reason } = await loader.call("loadCached", key);
       if (loaded) return loaded;
-      log.warn("compiling in this process", { module: label, reason: reason ?? "the plugin can't serialise" });
+      log.warn("compiling in this process", { module: label, reason: unstored ?? reason ?? "the stored one is gone" });
     }
     return loader.call("compile", label, bytes, options, key);
   }

@@ -14,7 +14,7 @@ import { HostShape } from "../../ffi/pjrt/host-shape.ts";
 import type { AttributeValue, OptionValue } from "../../ffi/pjrt/named-values.ts";
 import { loadPlugin } from "../../ffi/pjrt/plugin.ts";
 import { systemClock } from "../base/clock.ts";
-import { assert, ServerError } from "../base/errors.ts";
+import { assert, messageOf, ServerError } from "../base/errors.ts";
 import { WEIGHT_CHUNK_BYTES, WEIGHT_CHUNKS_IN_FLIGHT } from "../base/limits.ts";
 import { DTYPES } from "../tensor/dtype.ts";
 import { type ArenaHandle, createArena, type DeviceArena } from "./arena.ts";
@@ -25,7 +25,7 @@ import { ExecutableCache, type ExecutableDescription } from "./executable-cache.
 export interface ClientSpec {
   readonly pluginPath: string;
   readonly createOptions: Readonly<Record<string, OptionValue>>;
-  /** Views into one arena instead of plain buffers; without a size, a share of the allocator's limit. */
+  /** Views into one arena instead of plain buffers; without a size, a share of the allocator's limit, if it has one. */
   readonly arena: { readonly byteLength: number | undefined } | undefined;
   readonly cache: { readonly directory: string; readonly byteBound: number } | undefined;
 }
@@ -45,6 +45,11 @@ export interface OpenedClient {
 export interface LoadedExecutable {
   readonly handle: ExecutableHandle;
   readonly description: ExecutableDescription;
+}
+
+/** Why a compiled module is not in the cache (no serialisation, a full disk); nothing when it is. */
+export interface StoreOutcome {
+  readonly unstored?: string;
 }
 
 /** What the disk had for a key; `reason` says why an entry that is there can't be used. */
@@ -111,7 +116,7 @@ export class Loader {
   }
 
   /**
-   * Compiles here and now, and stores the result where there is a cache and the plugin can serialise.
+   * Compiles here and now, and stores the result where there is a cache; a result that can't be stored is still one.
    * Errors: INVALID_ARGUMENT with the compiler's message.
    */
   async compile(
@@ -119,13 +124,12 @@ export class Loader {
     module: Uint8Array,
     options: Uint8Array,
     key: string,
-  ): Promise<LoadedExecutable & { readonly stored: boolean }> {
+  ): Promise<LoadedExecutable & StoreOutcome> {
     const executable = compileModule(this.opened.client, label, module, options);
     try {
       const description = describeExecutable(executable, label);
-      const payload = this.cache && serializeIfPossible(executable);
-      if (payload) await this.cache?.write(key, { description, payload });
-      return { ...this.keep(executable, description), stored: payload !== undefined };
+      const unstored = await this.store(key, executable, description);
+      return { ...this.keep(executable, description), ...unstored };
     } catch (thrown) {
       executable[Symbol.dispose]();
       throw thrown;
@@ -202,6 +206,20 @@ export class Loader {
     return { client, device };
   }
 
+  private async store(
+    key: string,
+    executable: PjrtExecutable,
+    description: ExecutableDescription,
+  ): Promise<StoreOutcome> {
+    if (!this.cache) return { unstored: "there is no cache" };
+    try {
+      await this.cache.write(key, { description, payload: executable.serialize() });
+      return {};
+    } catch (thrown) {
+      return { unstored: messageOf(thrown) };
+    }
+  }
+
   private keep(executable: PjrtExecutable, description: ExecutableDescription): LoadedExecutable {
     this.executables.set(executable.address, executable);
     return { handle: executable.handleForThreads, description };
@@ -276,14 +294,5 @@ function compileModule(client: PjrtClient, label: string, module: Uint8Array, op
     // Whatever a compiler says of a module is the module's fault, unless the machine ran out of something.
     const kept = code === "RESOURCE_EXHAUSTED" ? code : "INVALID_ARGUMENT";
     throw new ServerError(kept, `${label}: ${message}`, { cause });
-  }
-}
-
-function serializeIfPossible(executable: PjrtExecutable): Uint8Array | undefined {
-  try {
-    return executable.serialize();
-  } catch (thrown) {
-    if (thrown instanceof ServerError && thrown.code === "UNIMPLEMENTED") return undefined;
-    throw thrown;
   }
 }

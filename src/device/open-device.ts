@@ -90,7 +90,7 @@ export async function openDevice(options: DeviceOptions): Promise<Device> {
       kind: opened.kind,
       ordinal: options.ordinal,
       plugin: { path: pluginPath, apiVersion: opened.apiVersion, sha256: pluginSha256 },
-      memory,
+      memory: opened.arena ? "arena" : "buffers",
     },
     opened,
     loader,
