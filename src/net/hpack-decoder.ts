@@ -12,6 +12,9 @@ export class HpackError extends Error {}
 const STATIC_COUNT = STATIC_TABLE.length;
 const latin1Slice = Buffer.prototype.latin1Slice as (this: Uint8Array, start: number, end: number) => string;
 
+// Where Huffman strings are decoded to, one for all connections: a string is taken out of it at once.
+let scratch = new Uint8Array(0);
+
 export class HpackDecoder {
   /** Changes whenever the dynamic table does: equal bytes at an equal version decode equally. */
   version = 0;
@@ -22,7 +25,6 @@ export class HpackDecoder {
   private tableBytes = 0;
   private tableBytesMax: number;
   private at = 0;
-  private readonly scratch: Uint8Array;
 
   /**
    * @param tableBytesLimit the SETTINGS_HEADER_TABLE_SIZE that we sent
@@ -30,10 +32,10 @@ export class HpackDecoder {
    */
   constructor(
     private readonly tableBytesLimit: number,
-    stringBytesMax: number,
+    private readonly stringBytesMax: number,
   ) {
     this.tableBytesMax = tableBytesLimit;
-    this.scratch = new Uint8Array(stringBytesMax);
+    if (scratch.length < stringBytesMax) scratch = new Uint8Array(stringBytesMax);
   }
 
   /** Decodes the block `bytes[start, end)`, handing each field to `field` in order. Throws HpackError. */
@@ -132,11 +134,12 @@ export class HpackDecoder {
     if (length > end - start) throw new HpackError("string runs past the block");
     this.at += length;
     if (!coded) {
-      if (length > this.scratch.length) throw new HpackError(`string of ${length} bytes`);
+      if (length > this.stringBytesMax) throw new HpackError(`string of ${length} bytes`);
       return latin1Slice.call(bytes, start, this.at);
     }
-    const decoded = huffmanDecode(bytes, start, this.at, this.scratch);
-    if (decoded < 0) throw new HpackError("invalid Huffman code, or a string too long");
-    return latin1Slice.call(this.scratch, 0, decoded);
+    const decoded = huffmanDecode(bytes, start, this.at, scratch);
+    if (decoded < 0 || decoded > this.stringBytesMax)
+      throw new HpackError("invalid Huffman code, or a string too long");
+    return latin1Slice.call(scratch, 0, decoded);
   }
 }

@@ -66,7 +66,9 @@ export class Http2Connection {
   private readonly resets = new Set<number>();
   private receivedUnacknowledged = 0;
   private receiveWindow: number;
+  /** Within `received`, which flushes at its end; or a flush is already asked for. */
   private reading = false;
+  private awake = false;
   /** "open", then perhaps "draining" (GOAWAY sent, streams finish), then "closing" (nothing is read), then "closed". */
   private state: "open" | "draining" | "closing" | "closed" = "open";
   private finalGoAwaySent = false;
@@ -113,6 +115,7 @@ export class Http2Connection {
 
   /** Writes what waits. The owner calls it once a turn for those that woke it. */
   flush(): void {
+    this.awake = false;
     if (this.state === "closed") return;
     this.sender.flush();
     this.closeWhenDone();
@@ -154,7 +157,9 @@ export class Http2Connection {
   // -- what the sender asks for
 
   wake(): void {
-    if (!this.reading) this.owner.wake(this);
+    if (this.reading || this.awake) return;
+    this.awake = true;
+    this.owner.wake(this);
   }
 
   overrun(): void {
