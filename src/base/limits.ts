@@ -49,8 +49,17 @@ export const TENSOR_RANK_MAX = 64;
 /** Times that one tensor's `contents` may be given in pieces, which protobuf merges. */
 export const CONTENTS_PIECES_MAX = 16;
 
-/** A tensor made from typed contents, where a byte on the wire can become eight: as much as a request may carry raw. */
-export const TYPED_TENSOR_BYTES_MAX = 512 * 2 ** 20;
+/**
+ * A tensor made from typed lists of integers or strings: they are decoded one by one, some 10 ns each, on the main
+ * thread, and a byte on the wire can become eight. Larger ones must come raw.
+ */
+export const TYPED_TENSOR_BYTES_MAX = 64 * 2 ** 20;
+
+/** Elements of a BYTES tensor: each becomes an object of some 100 bytes in front of a hook. */
+export const STRING_ELEMENTS_MAX = 2 ** 20;
+
+/** Fields of a request, repeated and unknown ones included, tensor elements not: each costs some 50 ns. */
+export const REQUEST_FIELDS_MAX = 2 ** 20;
 
 /** Unknown groups inside each other: the bound of protobuf's own parsers. */
 export const PROTOBUF_GROUP_DEPTH_MAX = 100;
@@ -136,6 +145,12 @@ export const OUTPUT_TURN_BYTES = 64 * 2 ** 10;
  */
 export const IDLE_FRAMES_BURST_MAX = 10_000;
 export const IDLE_FRAMES_PER_SECOND_MAX = 2_000;
+
+/** A connection with queued replies that takes no byte for this long has stalled: far above a round trip. */
+export const STALL_NS = 100e6;
+
+/** What one stalled connection may hold in copied replies; beyond it replies wait in the memory they came in. */
+export const STALLED_REPLY_BYTES_MAX = 16 * 2 ** 20;
 
 /** What a closed connection gets to read its last frames before it is cut off. */
 export const CONNECTION_LINGER_NS = 1e9;

@@ -27,6 +27,7 @@ import { Http2Stream } from "./http2-stream.ts";
 import type { Transport } from "./output-buffer.ts";
 import type { RequestHead } from "./request-head.ts";
 import { Sender } from "./sender.ts";
+import { StallGuard } from "./stall-guard.ts";
 
 export interface Http2Limits {
   /** SETTINGS_MAX_CONCURRENT_STREAMS. */
@@ -58,6 +59,7 @@ export class Http2Connection {
   private readonly reader: FrameReader;
   private readonly headers: HeaderBlocks;
   private readonly floods: FloodGauge;
+  private readonly stalls: StallGuard;
   private settingsSeen = false;
   private lastStreamId = 0;
   // Ids that the peer jumped over last, [skippedFrom, skippedTo): never opened, so no frame may name them.
@@ -83,6 +85,7 @@ export class Http2Connection {
     this.sender = new Sender(transport, this);
     this.headers = new HeaderBlocks(limits.headerListBytesMax);
     this.floods = new FloodGauge(clock);
+    this.stalls = new StallGuard(this.sender, this.streams, clock);
     // MAX_FRAME_SIZE is large for DATA only: a larger HEADERS frame would carry a list above its bound in any case.
     const controlBytesMax = Math.max(limits.headerListBytesMax, DEFAULT_FRAME_BYTES);
     this.reader = new FrameReader(this, true, FRAME_BYTES_MAX, controlBytesMax);
@@ -118,14 +121,14 @@ export class Http2Connection {
     this.awake = false;
     if (this.state === "closed") return;
     this.sender.flush();
-    this.closeWhenDone();
+    this.afterOutput();
   }
 
   /** The transport takes bytes again. */
   drained(): void {
     if (this.state === "closed") return;
     this.sender.drained();
-    this.closeWhenDone();
+    this.afterOutput();
   }
 
   /** The transport is gone. Every stream is aborted. */
@@ -133,6 +136,7 @@ export class Http2Connection {
     if (this.state === "closed") return;
     this.state = "closed";
     this.timer?.cancel();
+    this.stalls.stop();
     this.abortStreams();
     this.sender.close();
   }
@@ -456,7 +460,8 @@ export class Http2Connection {
     if (!this.reading) this.flush();
   }
 
-  private closeWhenDone(): void {
+  private afterOutput(): void {
+    this.stalls.watch();
     if (!this.finalGoAwaySent || this.streams.size > 0 || !this.sender.idle || this.state !== "draining") return;
     this.state = "closing";
     this.close();

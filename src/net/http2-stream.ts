@@ -8,6 +8,8 @@ import type { H2ErrorCode } from "./frames.ts";
 
 /** What a stream asks of the sending half of its connection (`Sender`). */
 export interface StreamSender {
+  /** Replies that are queued in memory of somebody else, over all streams. */
+  borrowedReplies: number;
   schedule(stream: Http2Stream): void;
   reset(stream: Http2Stream, code: H2ErrorCode): void;
   sendWhole(
@@ -57,6 +59,8 @@ export class Http2Stream {
   pieces: Piece[] = NO_PIECES;
   pieceOffset = 0; // into pieces[0]
   queuedBytes = 0;
+  /** Of `pieces`: bytes that `copyReplies` made ours. */
+  ownedBytes = 0;
   trailers: Uint8Array | undefined;
   /** The stream ends with its data, without trailers. */
   endsWithData = false;
@@ -87,6 +91,7 @@ export class Http2Stream {
       return;
     }
     if (this.pieces === NO_PIECES) this.pieces = [];
+    if (released !== undefined) this.sender.borrowedReplies++;
     let left = byteLength;
     for (const chunk of chunks) {
       left -= chunk.length;
@@ -134,7 +139,39 @@ export class Http2Stream {
     this.headers = this.trailers = undefined;
     const pieces = this.pieces;
     this.pieces = NO_PIECES;
-    this.queuedBytes = this.pieceOffset = 0;
-    for (const piece of pieces) piece.released?.();
+    this.queuedBytes = this.pieceOffset = this.ownedBytes = 0;
+    for (const piece of pieces) this.release(piece);
+  }
+
+  /** The first piece has been handed over. */
+  shiftPiece(): void {
+    this.pieceOffset = 0;
+    const piece = this.pieces.shift()!;
+    if (this.pieces.length === 0) this.ownedBytes = 0;
+    this.release(piece);
+  }
+
+  /** Copies queued replies as far as they fit into `bytesMax`, and releases what they were in. Returns bytes copied. */
+  copyReplies(bytesMax: number): number {
+    if (this.queuedBytes > bytesMax || !this.pieces.some((piece) => piece.released !== undefined)) return 0;
+    const copy = new Uint8Array(this.queuedBytes);
+    const pieces = this.pieces;
+    let at = 0;
+    for (const [index, { bytes }] of pieces.entries()) {
+      const rest = index === 0 ? bytes.subarray(this.pieceOffset) : bytes;
+      copy.set(rest, at);
+      at += rest.length;
+    }
+    this.pieces = [{ bytes: copy, released: undefined }];
+    this.pieceOffset = 0;
+    this.ownedBytes = copy.length;
+    for (const piece of pieces) this.release(piece);
+    return copy.length;
+  }
+
+  private release({ released }: Piece): void {
+    if (released === undefined) return;
+    this.sender.borrowedReplies--;
+    released();
   }
 }

@@ -30,6 +30,8 @@ export class OutputBuffer {
   end = 0;
   /** The transport took less than it was given: wait until it is drained. */
   blocked = false;
+  /** Bytes that the transport has taken so far. */
+  writtenBytes = 0;
   private start = 0;
 
   constructor(private readonly transport: Transport) {}
@@ -81,7 +83,9 @@ export class OutputBuffer {
   flush(): boolean {
     if (this.blocked) return false;
     if (this.start < this.end) {
-      this.start += this.transport.write(this.bytes, this.start, this.end);
+      const taken = this.transport.write(this.bytes, this.start, this.end);
+      this.start += taken;
+      this.writtenBytes += taken;
       if (this.start < this.end) {
         this.blocked = true;
         return false;
@@ -97,7 +101,9 @@ export class OutputBuffer {
    */
   writeThrough(bytes: Uint8Array, start: number, end: number): void {
     if (this.flush()) {
-      start += this.transport.write(bytes, start, end);
+      const taken = this.transport.write(bytes, start, end);
+      this.writtenBytes += taken;
+      start += taken;
       if (start === end) return;
       this.blocked = true;
     }

@@ -17,7 +17,7 @@ import {
   writeUint32,
 } from "./frames.ts";
 import { TABLE_SIZE_ZERO } from "./hpack-encoder.ts";
-import type { Http2Stream } from "./http2-stream.ts";
+import type { Http2Stream, StreamSender } from "./http2-stream.ts";
 import { OutputBuffer, type Transport } from "./output-buffer.ts";
 
 /** From here on a frame's payload is written from where it is instead of being gathered: a write costs some 64 KiB of copying. */
@@ -35,12 +35,13 @@ export interface SenderOwner {
 /** How a stream's turn ended: nothing left that it may send; more to come; the buffer or the window is full. */
 type Turn = "done" | "more" | "buffer-full" | "window-full";
 
-export class Sender {
+export class Sender implements StreamSender {
   /** The peer's settings. */
   peerFrameBytesMax = DEFAULT_FRAME_BYTES;
   peerWindowBytes = DEFAULT_WINDOW_BYTES;
   /** The peer lowered our table size: the next header block must say that it is 0 (RFC 7541, section 4.2). */
   tableSizeDue = false;
+  borrowedReplies = 0;
   private window = DEFAULT_WINDOW_BYTES;
   private readonly out: OutputBuffer;
   private readonly ring: Http2Stream[] = [];
@@ -58,6 +59,11 @@ export class Sender {
   /** Nothing is left to write. */
   get idle(): boolean {
     return this.ring.length === 0 && this.starved.length === 0 && this.out.heldBytes === 0;
+  }
+
+  /** Bytes that the transport has taken so far. */
+  get writtenBytes(): number {
+    return this.out.writtenBytes;
   }
 
   /**
@@ -270,11 +276,7 @@ export class Sender {
 
   private advance(stream: Http2Stream, bytes: number): void {
     stream.pieceOffset += bytes;
-    const piece = stream.pieces[0]!;
-    if (stream.pieceOffset < piece.bytes.length) return;
-    stream.pieceOffset = 0;
-    stream.pieces.shift();
-    piece.released?.();
+    if (stream.pieceOffset === stream.pieces[0]!.bytes.length) stream.shiftPiece();
   }
 
   /** HEADERS and, above the peer's frame size, CONTINUATION; false when the buffer has no room now. */
