@@ -18,6 +18,12 @@ export interface Entry {
 
 export class Registry implements AsyncDisposable {
   private readonly byName = new Map<string, Entry>();
+  private isClosed = false;
+
+  /** Whether it was disposed: what still loads comes too late. */
+  get closed(): boolean {
+    return this.isClosed;
+  }
 
   /** Announces a bundle before its load begins. */
   begin(name: string): void {
@@ -61,6 +67,7 @@ export class Registry implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.isClosed = true;
     const models = this.models();
     this.byName.clear();
     for (const model of models) await model[Symbol.asyncDispose]();

@@ -39,6 +39,8 @@ export async function loadRepository(options: RepositoryOptions, registry: Regis
         if (!bundle) throw error;
         await load(bundle, registry, host);
       } catch (thrown) {
+        // The server was stopped while it loaded: nothing is wrong with the bundle.
+        if (registry.closed) return;
         registry.refuse(name, messageOf(thrown));
         log.error("model unavailable", { model: name, error: thrown });
       }
@@ -52,6 +54,7 @@ export async function load(bundle: Bundle, registry: Registry, host: ModelHost):
   const startNs = clock.nowNs();
   for (const warning of bundle.warnings) log.warn("bundle", { model: bundle.name, warning });
   const model = await loadModel(bundle, 1, host);
+  if (registry.closed) return model[Symbol.asyncDispose]();
   registry.admit(model);
   const units = model.units.flat();
   log.info("model ready", {

@@ -33,8 +33,9 @@ export async function runWorker(config: Config): Promise<number> {
   for (const signal of SIGNALS) process.on(signal, onSignal);
   void server.settled.then(
     ({ ready, unavailable }) => {
+      if (draining) return;
       log.info("ready", { models: ready, unavailable, ms: Math.round((systemClock.nowNs() - startNs) / 1e6) });
-      if (config.strict && unavailable > 0 && !draining) end(1);
+      if (config.strict && unavailable > 0) end(1);
     },
     (error: unknown) => {
       log.error("cannot start", { error: messageOf(error) });
