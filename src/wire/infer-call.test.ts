@@ -162,7 +162,12 @@ test.each<[string, Request, string]>([
   [
     "a huge shape of few strings",
     { inputs: [strings([2 ** 40])], rawInputContents: [text("a")] },
-    "INVALID_ARGUMENT model 'm', input 'x': 5 raw bytes, 1099511627776 elements need at least 4398046511104",
+    "INVALID_ARGUMENT model 'm', input 'x': shape [1099511627776]: 1099511627776 BYTES elements, expected at most 1048576",
+  ],
+  [
+    "more strings than bytes",
+    { inputs: [strings([9])], rawInputContents: [text("a")] },
+    "INVALID_ARGUMENT model 'm', input 'x': 5 raw bytes, 9 elements need at least 36",
   ],
   [
     "a string longer than its tensor",

@@ -5,6 +5,7 @@
 // Used by service/, after it has found the model.
 
 import { ServerError } from "../base/errors.ts";
+import { STRING_ELEMENTS_MAX } from "../base/limits.ts";
 import { type Call, type CallTensor, NO_PARAMETERS } from "../call/call.ts";
 import { type ByteSource, Chunks } from "../tensor/byte-source.ts";
 import { type Dtype, fromWire, sizeOf } from "../tensor/dtype.ts";
@@ -46,34 +47,40 @@ export function toCall(request: InferRequest, transport: Transport): Call {
   };
 }
 
+/** Names a tensor in messages. Made only when there is one to write: it costs as much as the checks. */
+function label(modelName: string, { name }: InferInput): string {
+  return `model ${quote(modelName)}, input ${quote(name)}`;
+}
+
 function toTensor(modelName: string, input: InferInput, raw: ByteSource | undefined): CallTensor {
-  const tensor = `model ${quote(modelName)}, input ${quote(input.name)}`;
   const dtype = fromWire(input.datatype);
-  if (!dtype) throw invalid(`${tensor}: unknown datatype ${quote(input.datatype)}`);
+  if (!dtype) throw invalid(`${label(modelName, input)}: unknown datatype ${quote(input.datatype)}`);
   if (raw && input.contents.length > 0) {
-    throw invalid(`${tensor}: it has both contents and raw_input_contents, expected one of them`);
+    throw invalid(`${label(modelName, input)}: it has both contents and raw_input_contents, expected one of them`);
   }
   // A scalar travels as one element: no tensor that a model declares has rank 0.
   const shape = input.shape.length === 0 ? [1] : input.shape;
-  const count = checkedCount(tensor, shape, dtype);
-  return { name: input.name, dtype, shape, data: checkedData(tensor, input, raw, dtype, shape, count) };
+  const count = checkedCount(modelName, input, shape, dtype);
+  return { name: input.name, dtype, shape, data: checkedData(modelName, input, raw, dtype, shape, count) };
 }
 
-function checkedCount(tensor: string, shape: readonly number[], dtype: Dtype): number {
+function checkedCount(modelName: string, input: InferInput, shape: readonly number[], dtype: Dtype): number {
+  const refuse = (reason: string) => invalid(`${label(modelName, input)}: shape ${formatShape(shape)}: ${reason}`);
   const axis = shape.findIndex((extent) => extent < 0);
-  if (axis >= 0) {
-    throw invalid(`${tensor}: shape ${formatShape(shape)}: axis ${axis + 1} is negative, expected 0 or more`);
-  }
+  if (axis >= 0) throw refuse(`axis ${axis + 1} is negative, expected 0 or more`);
   const count = elementCount(shape);
   // An element takes 1 byte at least, a string 4.
   if (count === undefined || count > Number.MAX_SAFE_INTEGER / Math.max(sizeOf(dtype), 4)) {
-    throw invalid(`${tensor}: shape ${formatShape(shape)}: its bytes cannot be counted in 53 bits`);
+    throw refuse("its bytes cannot be counted in 53 bits");
+  }
+  if (dtype === "bytes" && count > STRING_ELEMENTS_MAX) {
+    throw refuse(`${count} BYTES elements, expected at most ${STRING_ELEMENTS_MAX}`);
   }
   return count;
 }
 
 function checkedData(
-  tensor: string,
+  modelName: string,
   input: InferInput,
   raw: ByteSource | undefined,
   dtype: Dtype,
@@ -81,15 +88,14 @@ function checkedData(
   count: number,
 ): ByteSource {
   if (!raw) {
-    if (input.contents.length > 0) return typedToRaw(input.contents, dtype, count, tensor);
+    if (input.contents.length > 0) return typedToRaw(input.contents, dtype, count, label(modelName, input));
     if (count === 0) return NO_BYTES;
-    throw invalid(`${tensor}: it has no data, expected contents or an entry of raw_input_contents`);
+    throw invalid(`${label(modelName, input)}: it has no data, expected contents or an entry of raw_input_contents`);
   }
-  if (dtype === "bytes") checkStrings(raw, count, tensor);
+  if (dtype === "bytes") checkStrings(raw, count, label(modelName, input));
   else if (raw.byteLength !== count * sizeOf(dtype)) {
-    throw invalid(
-      `${tensor}: ${raw.byteLength} raw bytes, expected ${count * sizeOf(dtype)} for ${input.datatype} ${formatShape(shape)}`,
-    );
+    const expected = `expected ${count * sizeOf(dtype)} for ${input.datatype} ${formatShape(shape)}`;
+    throw invalid(`${label(modelName, input)}: ${raw.byteLength} raw bytes, ${expected}`);
   }
   return raw;
 }

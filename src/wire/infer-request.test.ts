@@ -11,7 +11,12 @@ import {
 } from "../../proto/gen/grpc_service_pb.ts";
 import { randomBytes, randomPieces, randomRequestBytes } from "../../tests/support/infer-messages.ts";
 import { ServerError } from "../base/errors.ts";
-import { REQUEST_PARAMETERS_MAX, REQUEST_TENSORS_MAX, WIRE_STRING_BYTES_MAX } from "../base/limits.ts";
+import {
+  REQUEST_FIELDS_MAX,
+  REQUEST_PARAMETERS_MAX,
+  REQUEST_TENSORS_MAX,
+  WIRE_STRING_BYTES_MAX,
+} from "../base/limits.ts";
 import { Rng } from "../base/rng.ts";
 import type { ParameterValue } from "../call/call.ts";
 import { type ByteSource, Chunks } from "../tensor/byte-source.ts";
@@ -244,6 +249,20 @@ test.each([
   ],
 ])("%s is refused with its place", (_name, bytes, message) => {
   expect(refusal(bytes)).toBe(`malformed protobuf: ${message}`);
+});
+
+test("a request of countless fields is refused at the first that is too much", () => {
+  for (const field of [
+    [0x0a, 0],
+    [0x22, 0],
+    [0x48, 1],
+    [0x4b, 0x4c],
+    [0x2a, 0],
+  ]) {
+    const bytes = new Uint8Array(field.length * (REQUEST_FIELDS_MAX + 1));
+    for (let at = 0; at < bytes.length; at += field.length) bytes.set(field, at);
+    expect(refusal(bytes)).toMatch(/more than (1024 inputs|1048576 fields)$/);
+  }
 });
 
 test("a request of too many parts is refused at the first that is too much", () => {

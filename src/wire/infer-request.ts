@@ -10,7 +10,13 @@ import {
   ModelInferRequest_InferRequestedOutputTensorSchema as OutputSchema,
   ModelInferRequestSchema as RequestSchema,
 } from "../../proto/gen/grpc_service_pb.ts";
-import { CONTENTS_PIECES_MAX, REQUEST_PARAMETERS_MAX, REQUEST_TENSORS_MAX, TENSOR_RANK_MAX } from "../base/limits.ts";
+import {
+  CONTENTS_PIECES_MAX,
+  REQUEST_FIELDS_MAX,
+  REQUEST_PARAMETERS_MAX,
+  REQUEST_TENSORS_MAX,
+  TENSOR_RANK_MAX,
+} from "../base/limits.ts";
 import type { ParameterValue } from "../call/call.ts";
 import type { ByteSource } from "../tensor/byte-source.ts";
 import { type MessageNames, ProtobufReader } from "./protobuf-reader.ts";
@@ -47,7 +53,7 @@ export interface InferRequest {
  * Errors: INVALID_ARGUMENT for bytes that are not such a message, or one beyond the bounds of base/limits.ts.
  */
 export function decodeInferRequest(bytes: ByteSource): InferRequest {
-  const reader = new ProtobufReader(bytes, RequestSchema);
+  const reader = new ProtobufReader(bytes, RequestSchema, REQUEST_FIELDS_MAX);
   const request: InferRequest = {
     modelName: "",
     modelVersion: "",

@@ -44,6 +44,7 @@ export class ProtobufReader {
   private end: number;
   private tag = 0;
   private tagOffset = 0;
+  private fieldCount = 0;
   /** The messages around the current one, each with its end, tag and tag's offset. */
   private readonly outerMessages: MessageNames[] = [];
   private readonly outerPlaces: number[] = [];
@@ -54,6 +55,8 @@ export class ProtobufReader {
   constructor(
     bytes: ByteSource,
     private message: MessageNames,
+    /** Fields that the message may have in all, its inner messages' and unknown ones included. */
+    private readonly fieldsMax: number,
   ) {
     this.chunks = bytes.chunks;
     this.chunk = bytes.chunks[0] ?? EMPTY;
@@ -211,6 +214,7 @@ export class ProtobufReader {
     const tag = this.varint32();
     this.tag = tag;
     if (tag >>> 3 === 0) this.fail("field number 0 does not exist");
+    if (++this.fieldCount > this.fieldsMax) this.fail(`more than ${this.fieldsMax} fields`);
     return tag;
   }
 

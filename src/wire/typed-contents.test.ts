@@ -4,6 +4,7 @@ import { expect, test } from "bun:test";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { randomBytes, randomPieces, repeated } from "../../tests/support/infer-messages.ts";
 import { ServerError } from "../base/errors.ts";
+import { TYPED_TENSOR_BYTES_MAX } from "../base/limits.ts";
 import { Rng } from "../base/rng.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import { type Dtype, sizeOf } from "../tensor/dtype.ts";
@@ -271,6 +272,18 @@ test.each<[string, Dtype, number, number[], string]>([
 ])("%s", (_name, dtype, count, encoded, message) => {
   expect(refusal(dtype, count, encoded)).toBe(message);
 });
+
+test("a tensor too large to be decoded one by one must come raw", () => {
+  const count = TYPED_TENSOR_BYTES_MAX / 8 + 1;
+  const encoded = new Uint8Array(count + 5);
+  encoded.set([0x1a, ...varint(count)]);
+  expect(() => typedToRaw([Chunks.of(encoded)], "i64", count, "x")).toThrow("send it in raw_input_contents");
+  const fewer = new Uint8Array(count + 4);
+  fewer.set([0x1a, ...varint(count - 1)]);
+  expect(typedToRaw([Chunks.of(fewer)], "i64", count - 1, "x").byteLength).toBe(TYPED_TENSOR_BYTES_MAX);
+});
+
+const varint = (value: number) => new BinaryWriter().uint32(value).finish();
 
 test("random bytes are refused or read, never anything else", () => {
   const seed = Number(process.env.SEED ?? 11);

@@ -45,6 +45,9 @@ const FIELD_OF: Readonly<Partial<Record<Dtype, FieldRow>>> = {
 
 const PREFIX_BYTES = 4;
 
+/** Fields that need hold no element: unknown ones, empty lists. */
+const OTHER_FIELDS_MAX = 1024;
+
 /**
  * The raw bytes of a tensor of `count` elements given as typed contents.
  * `pieces` is the encoded message, as InferInput.contents; `tensor` names the tensor in messages.
@@ -59,6 +62,8 @@ export function typedToRaw(pieces: readonly ByteSource[], dtype: Dtype, count: n
   if (count > contents.byteLength) {
     throw invalid(`${tensor}: its shape has ${count} elements, ${field.name} holds fewer`);
   }
+  const reader = new ProtobufReader(contents, ContentsSchema, count + OTHER_FIELDS_MAX);
+  if (field === FP32 || field === FP64) return readFloats(reader, contents.byteLength, field, dtype, count, tensor);
   const bytes = dtype === "bytes" ? contents.byteLength + count * PREFIX_BYTES : count * sizeOf(dtype);
   if (bytes > TYPED_TENSOR_BYTES_MAX) {
     throw new ServerError(
@@ -66,11 +71,8 @@ export function typedToRaw(pieces: readonly ByteSource[], dtype: Dtype, count: n
       `${tensor}: typed contents make ${bytes} bytes, at most ${TYPED_TENSOR_BYTES_MAX}: send it in raw_input_contents`,
     );
   }
-  const reader = new ProtobufReader(contents, ContentsSchema);
-  if (field.wireType === VARINT) return readVarints(reader, field, dtype, count, tensor);
-  return field === BYTES
-    ? readStrings(reader, count, bytes, tensor)
-    : readFloats(reader, field, sizeOf(dtype), count, tensor);
+  if (field === BYTES) return readStrings(reader, count, bytes, tensor);
+  return readVarints(reader, field, dtype, count, tensor);
 }
 
 function readVarints(reader: ProtobufReader, field: FieldRow, dtype: Dtype, count: number, tensor: string): ByteSource {
@@ -142,7 +144,15 @@ function integerArray(dtype: Dtype, count: number) {
   }
 }
 
-function readFloats(reader: ProtobufReader, field: FieldRow, size: number, count: number, tensor: string): ByteSource {
+function readFloats(
+  reader: ProtobufReader,
+  contentsBytes: number,
+  field: FieldRow,
+  dtype: Dtype,
+  count: number,
+  tensor: string,
+): ByteSource {
+  const size = sizeOf(dtype);
   const total = count * size;
   let whole: ByteSource | undefined;
   let copy: Uint8Array | undefined;
@@ -158,7 +168,7 @@ function readFloats(reader: ProtobufReader, field: FieldRow, size: number, count
     if (run.byteLength % size !== 0) reader.fail(`${run.byteLength} bytes, expected a multiple of ${size}`);
     if (filled + run.byteLength > total) throw wrongCount(tensor, field, count, "more");
     if (run.byteLength === total) whole = run;
-    else {
+    else if (total <= contentsBytes) {
       copy ??= new Uint8Array(total);
       run.copyTo(copy, filled);
     }
