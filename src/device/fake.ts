@@ -90,6 +90,7 @@ export class FakeDevice implements Device {
   private linkUpFreeNs = 0;
   private computeFreeNs = 0;
   private linkDownFreeNs = 0;
+  private latestRun: Promise<void> = Promise.resolve();
   private lost: ServerError | undefined;
 
   constructor(private readonly options: FakeOptions) {
@@ -150,6 +151,9 @@ export class FakeDevice implements Device {
     this.reserve(bytes, `an execution that needs ${bytes} bytes`);
     this.inFlightBytes += bytes;
     slab.retain();
+    const previous = this.latestRun;
+    const settled = Promise.withResolvers<void>();
+    this.latestRun = settled.promise;
     try {
       const startNs = this.options.clock.nowNs();
       const uploadedNs = this.takeLinkUp(slab.layout.inputByteLength, 0);
@@ -167,6 +171,9 @@ export class FakeDevice implements Device {
       await this.sleepUntil(downloadedNs);
       return { uploadNs: uploadedNs - startNs, executeNs, downloadNs };
     } finally {
+      // A machine's timers may fire out of order within a millisecond; runs settle in the order of the calls.
+      await previous;
+      settled.resolve();
       this.inFlightBytes -= bytes;
       slab.release();
     }
