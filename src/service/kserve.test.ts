@@ -20,8 +20,10 @@ import { ServerError } from "../base/errors.ts";
 import type { RequestRecord } from "../base/request-log.ts";
 import { VERSION } from "../base/version.ts";
 import type { Inference } from "../infer/request.ts";
+import type { UnaryReply } from "../net/unary.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import { kserveMethods } from "./kserve.ts";
+import { startingMethods } from "./starting.ts";
 
 const { method } = GRPCInferenceService;
 
@@ -163,6 +165,17 @@ test("health is never an error", async () => {
   expect(await modelReady("broken")).toBe(false);
   expect(await modelReady("nobody")).toBe(false);
   expect(await modelReady("")).toBe(false);
+});
+
+test("a server that starts lives, is not ready, and asks for patience", () => {
+  const { typeName } = GRPCInferenceService;
+  const answer = (rpc: string) =>
+    startingMethods().get(`/${typeName}/${rpc}`)!(Chunks.of(new Uint8Array(0)), {} as never);
+  const bytes = (rpc: string) => [...(answer(rpc) as UnaryReply).chunks[0]!];
+  expect(bytes("ServerLive")).toEqual([0x08, 1]);
+  expect(bytes("ServerReady")).toEqual([]);
+  expect(bytes("ModelReady")).toEqual([]);
+  expect(() => answer("ModelInfer")).toThrow("the server is starting");
 });
 
 test("metadata names the server and what a model takes and returns", async () => {

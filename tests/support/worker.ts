@@ -1,9 +1,9 @@
-// The server as a process: dist/xlaserver (from source where it isn't built) on free ports, killed when disposed.
+// The server as a process: dist/xlaserver (from source where that is newer) on free ports, killed when disposed.
 //
 // Ports are read from the server's own log, which must be JSON for that; every line is kept for tests to look at.
 // Used by e2e tests and benchmarks.
 
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 const ROOT = join(import.meta.dir, "..", "..");
@@ -52,9 +52,19 @@ export interface TestWorker extends ServerProcess {
   readonly address: string;
 }
 
-/** How to run the server: the executable, or Bun on its source. */
+/** How to run the server: the executable, or Bun on its source where that is newer. `npm test` builds first. */
 export function serverCommand(): string[] {
-  return existsSync(EXECUTABLE) ? [EXECUTABLE] : [process.execPath, join(ROOT, "src", "main.ts")];
+  const executableMs = existsSync(EXECUTABLE) ? statSync(EXECUTABLE).mtimeMs : 0;
+  const sources = ["src", "ffi", "proto"].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { withFileTypes: true, recursive: true }),
+  );
+  const newer = sources.some(
+    (file) =>
+      file.isFile() &&
+      !file.name.includes(".test.") &&
+      statSync(join(file.parentPath, file.name)).mtimeMs > executableMs,
+  );
+  return newer ? [process.execPath, join(ROOT, "src", "main.ts")] : [EXECUTABLE];
 }
 
 /** Starts a server and waits for nothing. */
