@@ -11,6 +11,9 @@ export const SLAB_BYTES_MAX = 2 ** 32 - 4096;
 /** How long slab memory lies idle before the system gets it back: longer than a pause between bursts of requests. */
 export const SLAB_IDLE_NS = 10e9;
 
+/** How long nothing runs before the heap's free memory goes back to the system: a request in a burst must not find it gone. */
+export const HEAP_IDLE_NS = 1e9;
+
 /** A temporary of a writer that is older belongs to a dead one: extracting takes about 2 s, on a slow disk a minute. */
 export const EXTRACTION_MS_MAX = 10 * 60_000;
 

@@ -13,6 +13,7 @@ import { type ExecutableHandle, PjrtExecutable } from "../../ffi/pjrt/executable
 import { HostShape } from "../../ffi/pjrt/host-shape.ts";
 import type { AttributeValue, OptionValue } from "../../ffi/pjrt/named-values.ts";
 import { loadPlugin } from "../../ffi/pjrt/plugin.ts";
+import { trimHeap } from "../../ffi/posix/heap.ts";
 import { systemClock } from "../base/clock.ts";
 import { assert, messageOf, ServerError } from "../base/errors.ts";
 import { WEIGHT_CHUNK_BYTES, WEIGHT_CHUNKS_IN_FLIGHT } from "../base/limits.ts";
@@ -176,6 +177,11 @@ export class Loader {
       this.buffers.get(buffer)![Symbol.dispose]();
       this.buffers.delete(buffer);
     }
+  }
+
+  /** Gives the heap's free memory back to the system. */
+  trimHeap(): void {
+    trimHeap();
   }
 
   /** Sends four bytes to the device and back. Errors: the plugin's, when the device is lost. */

@@ -24,6 +24,7 @@ import type {
 } from "./device.ts";
 import type { CompileEnvironment } from "./executable-key.ts";
 import { Executables } from "./executables.ts";
+import { IdleTrim } from "./idle-trim.ts";
 import { MappedImage } from "./image.ts";
 import { InputRegions } from "./input-regions.ts";
 import type { OpenedClient } from "./loader.ts";
@@ -56,6 +57,7 @@ export class PjrtDevice implements Device {
   private readonly executables: Executables;
   private readonly weights: WeightsLoads;
   private readonly regions: InputRegions;
+  private readonly trim: IdleTrim;
   /** Why nothing can be asked of the device any more. */
   private gone: ServerError | undefined;
   private closing: Promise<void> | undefined;
@@ -68,6 +70,8 @@ export class PjrtDevice implements Device {
     const space = opened.arena && new ArenaSpace(opened.arena.byteLength);
     this.weights = new WeightsLoads({ loader, runs, space, aliasHost: opened.platform === "cpu", log });
     this.regions = new InputRegions(space);
+    // The loader may be busy or gone by then; another idle second will come.
+    this.trim = new IdleTrim(clock, () => void loader.call("trimHeap").catch(() => {}));
   }
 
   memoryStatistics(): MemoryStatistics | undefined {
@@ -87,6 +91,7 @@ export class PjrtDevice implements Device {
   async loadExecutable(module: ModuleSource): Promise<Executable> {
     if (this.gone) throw this.gone;
     const shared = await this.executables.acquire(module);
+    this.trim.note();
     const holder = new ExecutableHolder(this.executables, shared);
     if (this.gone) {
       holder[Symbol.dispose]();
@@ -118,6 +123,7 @@ export class PjrtDevice implements Device {
     slab.retain();
     return new Promise<RunTiming>((resolve, reject) => {
       const settle = () => {
+        this.trim.note();
         slab.release();
         weights?.release();
         this.executables.release(shared);
@@ -173,6 +179,7 @@ export class PjrtDevice implements Device {
     this.gone ??= new ServerError("UNAVAILABLE", "the device is shutting down");
     this.regions.close(this.gone);
     this.pool[Symbol.dispose]();
+    this.trim[Symbol.dispose]();
     compilePool?.[Symbol.dispose]();
     const held = [...(await runs.close())];
     await this.executables.close();
