@@ -1,7 +1,8 @@
 // ModelConfig: a model as Triton would configure it, for clients that size their requests by it (perf_analyzer).
 //
-// Triton leaves the batch axis out of dims where max_batch_size > 0, which says that every tensor has it in front.
-// A model that is not so, or is never coalesced, has max_batch_size 0 and its whole shapes. Used by kserve.ts.
+// Triton leaves the batch axis out of dims where max_batch_size > 0, which says that every tensor has it in front and
+// something behind it. A model that is not so, or is never coalesced, has max_batch_size 0 and its whole shapes.
+// Used by kserve.ts.
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type ModelConfigSchema, ModelInstanceGroup_Kind } from "../../proto/gen/model_config_pb.ts";
@@ -15,7 +16,8 @@ const NS_PER_US = 1000;
 export function modelConfig(model: Model, device: DeviceInfo): MessageInitShape<typeof ModelConfigSchema> {
   const { inputs, outputs } = model.bundle.client;
   const { rules } = model.queue;
-  const batched = rules.coalescable && [...inputs, ...outputs].every((spec) => spec.batchAxis === 0);
+  const tensors = [...inputs, ...outputs];
+  const batched = rules.coalescable && tensors.every(({ batchAxis, axes }) => batchAxis === 0 && axes.length > 1);
   const tensor = (spec: TensorSpec) => ({
     name: spec.name,
     dataType: DTYPES[spec.dtype].triton,

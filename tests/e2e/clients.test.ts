@@ -71,6 +71,10 @@ test("configuration", async () => {
     output: [{ name: "OUTPUT0" }, { name: "OUTPUT1" }],
     instanceGroup: [{ kind: ModelInstanceGroup_Kind.CPU, count: 1 }],
   });
+  // Nothing is left of [n] without its batch axis, and Triton has no empty dims.
+  const whole = (await server.client.call("modelConfig", { name: "strings" })).config!;
+  expect(whole).toMatchObject({ maxBatchSize: 0, schedulingChoice: { case: "dynamicBatching" } });
+  expect(whole.input[0]).toMatchObject({ name: "text", dataType: DataType.TYPE_STRING, dims: [-1n] });
 });
 
 test("repository", async () => {
