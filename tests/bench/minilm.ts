@@ -59,7 +59,7 @@ try {
   for (let round = 0; round < ROUNDS; round++) {
     const served = await (async () => {
       await using worker = await startWorker({ repository: EXAMPLES_DIRECTORY, cacheDirectory: cache });
-      return load(worker.address, 0);
+      return await load(worker.address, 0);
     })();
     const alone = await bare(served.perSecond, cache, `127.0.0.1:${nullPort}`);
     rounds.push({ served, bare: alone });

@@ -10,6 +10,9 @@ const ROUNDS = Number(process.env.XLASERVER_BENCH_ROUNDS ?? 5);
 const SERVER_CORE = 0;
 const LOAD_CORE = 1;
 
+const SMALL = new Uint8Array(64).fill(1);
+const IMAGE = new Uint8Array(602_112).fill(1);
+
 interface Case {
   readonly name: string;
   readonly path: string;
@@ -20,22 +23,22 @@ const CASES: readonly Case[] = [
   {
     name: "64 B, 1 x 1",
     path: "/bench/Constant",
-    load: { connections: 1, streams: 1, messageBytes: 64, requests: 15_000 },
+    load: { connections: 1, streams: 1, message: SMALL, requests: 15_000 },
   },
   {
     name: "64 B, 4 x 16",
     path: "/bench/Constant",
-    load: { connections: 4, streams: 16, messageBytes: 64, requests: 200_000 },
+    load: { connections: 4, streams: 16, message: SMALL, requests: 200_000 },
   },
   {
     name: "64 B, 8 x 32",
     path: "/bench/Constant",
-    load: { connections: 8, streams: 32, messageBytes: 64, requests: 200_000 },
+    load: { connections: 8, streams: 32, message: SMALL, requests: 200_000 },
   },
   {
     name: "602 KB echo, 2 x 4",
     path: "/bench/Echo",
-    load: { connections: 2, streams: 4, messageBytes: 602_112, requests: 1_500 },
+    load: { connections: 2, streams: 4, message: IMAGE, requests: 1_500 },
   },
 ];
 

@@ -1,6 +1,7 @@
 // h2load (Debian: nghttp2-client) as the load of the wire benchmarks: one run, its rate, and what failed.
 //
-// Requests are gRPC messages of a given size. Used by tests/bench/wire.ts.
+// Every request is the same gRPC message. h2load knows HTTP status only: whoever cares about the gRPC status looks at the
+// server's own counters. Used by tests/bench/wire.ts and served.ts.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,8 +11,8 @@ export interface Load {
   /** Connections, and concurrent streams on each. */
   readonly connections: number;
   readonly streams: number;
-  /** Bytes of the request's message, its five bytes of prefix left out. */
-  readonly messageBytes: number;
+  /** The request's message, its five bytes of prefix left out. */
+  readonly message: Uint8Array;
   readonly requests: number;
 }
 
@@ -21,7 +22,7 @@ export interface Outcome {
   readonly meanUs: number;
 }
 
-/** Files with the messages, by size; removed by `dispose`. */
+/** Holds the message's file; removed by `dispose`. */
 export class H2load implements Disposable {
   private readonly directory = mkdtempSync(join(tmpdir(), "wire-"));
 
@@ -30,11 +31,10 @@ export class H2load implements Disposable {
 
   /** Runs the load. Throws when a request failed. */
   async run(port: number, path: string, load: Load): Promise<Outcome> {
-    const file = join(this.directory, String(load.messageBytes));
-    const message = Buffer.alloc(5 + load.messageBytes, 1);
-    message[0] = 0;
-    message.writeUInt32BE(load.messageBytes, 1);
-    writeFileSync(file, message);
+    const file = join(this.directory, "message");
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(load.message.byteLength, 1);
+    writeFileSync(file, Buffer.concat([prefix, load.message]));
     const options = ["-n", load.requests, "-c", load.connections, "-m", load.streams, "-w", 25, "-W", 25].map(String);
     const headers = ["-H", "content-type: application/grpc", "-H", "te: trailers", "-d", file];
     const command = [
