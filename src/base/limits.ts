@@ -173,3 +173,8 @@ export const CONTROL_REQUEST_BYTES_MAX = 2 ** 20;
  * few GB/s gets some 100 MB beyond its bound. A look costs about 20 us.
  */
 export const HOOK_WATCH_NS = 20e6;
+
+// -- worker/
+
+/** What models, hooks and device get to go after the drain: unloading takes milliseconds, a batch under way its time. */
+export const CLOSE_NS_MAX = 5e9;

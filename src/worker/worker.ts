@@ -3,11 +3,12 @@
 // Exit code 0 after a drain, 1 when it could not start, when --strict found a bundle that can't be served, or when the
 // device was lost (a supervisor then starts it anew). Called by `xlaserver serve`.
 
-import { systemClock } from "../base/clock.ts";
+import { NS_PER_S, systemClock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
+import { CLOSE_NS_MAX } from "../base/limits.ts";
 import { log } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
-import { startServer } from "./server.ts";
+import { type Server, startServer } from "./server.ts";
 
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
@@ -45,8 +46,19 @@ export async function runWorker(config: Config): Promise<number> {
   try {
     return await ended;
   } finally {
+    await close(server);
     for (const signal of SIGNALS) process.off(signal, onSignal);
-    await server[Symbol.asyncDispose]();
     log.info("stopped");
   }
+}
+
+/** Gives everything back. An execution that never ends keeps its device for ever, but not the process. */
+async function close(server: Server): Promise<void> {
+  const { promise: late, resolve: giveUp } = Promise.withResolvers<void>();
+  const timer = systemClock.after(CLOSE_NS_MAX, () => {
+    log.warn("not closed in time: something still runs on the device", { seconds: CLOSE_NS_MAX / NS_PER_S });
+    giveUp();
+  });
+  await Promise.race([server[Symbol.asyncDispose](), late]);
+  timer.cancel();
 }
