@@ -21,6 +21,10 @@ import type { Model, Unit } from "./model.ts";
 import { checkSignature } from "./signature.ts";
 import { ModelStatistics } from "./statistics.ts";
 
+// What an execution costs beside the device's own time: select, slab, messages between threads, settling. Without it a
+// model of a few microseconds would look cheapest one row at a time.
+const HAND_OVER_NS = 50_000;
+
 /** What a server gives its models: the device they share, and their limits. */
 export interface ModelHost {
   readonly device: Device;
@@ -164,6 +168,10 @@ function batchRules(bundle: Bundle, units: readonly (readonly Unit[])[], limits:
     maxBatchSize: limits.maxBatchSize,
     maxQueueDelayNs: (limits.maxQueueDelayUs ?? bundle.maxQueueDelayUs) * 1e3,
     maxQueueDepth: limits.maxQueueDepth,
+    costNs: (variant, size) => {
+      const learnedNs = units[variant]!.find(({ batchSize }) => batchSize === size)?.cost.ns;
+      return learnedNs === undefined ? undefined : learnedNs + HAND_OVER_NS;
+    },
   };
 }
 

@@ -10,6 +10,7 @@ function queueOf(rows: readonly number[], rules: Partial<BatchRules> & { sizes: 
     maxBatchSize: Infinity,
     maxQueueDelayNs: 0,
     maxQueueDepth: 1000,
+    costNs: () => undefined,
     ...rules,
   });
   rows.forEach((count, index) => {
@@ -45,6 +46,21 @@ for (const [sizes, cap, rows, size, taken] of cases) {
     expect([batch.size, batch.tickets.length]).toEqual([size, taken]);
   });
 }
+
+test("with known costs, the size that serves a row for the least time is taken", () => {
+  const flat = () => 50;
+  const linear = (_: number, size: number) => 50 + 100 * size;
+  const plan = (rows: readonly number[], costNs: BatchRules["costNs"]) => {
+    const { size, tickets } = planBatch(queueOf(rows, { sizes: [[1, 8, 64]], costNs }));
+    return [size, tickets.length];
+  };
+  expect(plan([1, 1, 1, 1, 1, 1], flat)).toEqual([8, 6]);
+  expect(plan([1, 1, 1, 1, 1, 1], linear)).toEqual([8, 6]);
+  expect(plan([1, 1], linear)).toEqual([1, 1]);
+  expect(plan([1], linear)).toEqual([1, 1]);
+  expect(plan([9, 1], linear)).toEqual([64, 2]);
+  expect(plan([1, 1, 1, 1, 1, 1], (_, size) => (size === 8 ? undefined : 50))).toEqual([1, 1]);
+});
 
 test("only the leading run of the front's variant is taken", () => {
   const queue = queueOf(
@@ -87,7 +103,9 @@ test("random queues: the front is in, rows fit the size, order is kept, a full b
   for (let round = 0; round < 2000; round++) {
     const sizes = [...new Set([1 + random(3), 1 + random(8), 1 + random(64)])].sort((a, b) => a - b);
     const rows = Array.from({ length: 1 + random(20) }, () => 1 + random(sizes.at(-1)!));
-    const queue = queueOf(rows, { sizes: [sizes] });
+    const costNs =
+      random(2) === 0 ? () => undefined : (_: number, size: number) => 30 + (size * (10 + random(50))) / 10;
+    const queue = queueOf(rows, { sizes: [sizes], costNs });
     const batch = planBatch(queue);
     const label = `seed ${seed} round ${round}: sizes ${sizes} rows ${rows}`;
     const sum = batch.tickets.reduce((total, ticket) => total + ticket.rows, 0);

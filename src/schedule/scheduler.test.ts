@@ -12,6 +12,7 @@ function rules(name: string, changes: Partial<BatchRules> = {}): BatchRules {
     maxBatchSize: Infinity,
     maxQueueDelayNs: 0,
     maxQueueDepth: 8,
+    costNs: () => undefined,
     ...changes,
   };
 }

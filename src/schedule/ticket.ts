@@ -29,6 +29,8 @@ export interface BatchRules {
   readonly maxQueueDelayNs: number;
   /** Tickets that may wait at most. */
   readonly maxQueueDepth: number;
+  /** What one execution of a compiled size is expected to take, transfers and hand-over included; undefined if unknown. */
+  readonly costNs: (variant: number, size: number) => number | undefined;
 }
 
 /** What select() decided: these tickets run now, in this order of rows, at this compiled size. */
