@@ -29,7 +29,7 @@ export interface Call {
   readonly inputs: readonly CallTensor[];
   /** Names of the outputs asked for, in order, none twice; empty means all. */
   readonly requestedOutputs: readonly string[];
-  /** When the request's first byte was complete, on the monotonic clock. */
+  /** When the request was complete, on the monotonic clock. */
   readonly arrivalNs: number;
   /** The transport's own deadline (grpc-timeout), on the monotonic clock. Parameters may bring an earlier one. */
   readonly deadlineNs: number | undefined;

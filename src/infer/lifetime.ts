@@ -29,7 +29,7 @@ export class Lifetime implements Disposable {
         this.end(new ServerError("DEADLINE_EXCEEDED", `model '${call.modelName}': the request's timeout passed`)),
       );
     }
-    call.onCancel(() => this.end(new ServerError("CANCELLED", "the client cancelled the call")));
+    call.onCancel(() => this.end(this.whyCancelled(call.modelName)));
   }
 
   /** Why it ended; undefined while it lasts. */
@@ -47,6 +47,13 @@ export class Lifetime implements Disposable {
   onEnd(listener: ((error: ServerError) => void) | undefined): void {
     this.listener = listener;
     if (this.ended && listener) listener(this.ended);
+  }
+
+  /** The transport cancels for both reasons; what it tells the client itself is only counted and logged here. */
+  private whyCancelled(modelName: string): ServerError {
+    return this.clock.nowNs() >= this.deadlineNs
+      ? new ServerError("DEADLINE_EXCEEDED", `model '${modelName}': the call's deadline passed`)
+      : new ServerError("CANCELLED", "the client cancelled the call");
   }
 
   private end(error: ServerError): void {
