@@ -70,7 +70,10 @@ export class IssuesError extends ServerError {
 /** `file: path: expected X, received Y`, one line an issue. */
 export function formatIssues(source: string, issues: readonly Issue[]): string {
   return issues
-    .map(({ path, expected, received }) => `${source}: ${path ? `${path}: ` : ""}expected ${expected}, received ${received}`)
+    .map(
+      ({ path, expected, received }) =>
+        `${source}: ${path ? `${path}: ` : ""}expected ${expected}, received ${received}`,
+    )
     .join("\n");
 }
 
