@@ -253,12 +253,16 @@ export function removeFile(path: string): void {
   }
 }
 
-/** Marks a file as used at `timeMs` (Unix), so that a size-bounded directory can drop the least recently used. */
+/**
+ * Marks a file as used at `timeMs` (Unix), so that a size-bounded directory can drop the least recently used. A file
+ * that may only be read keeps its time: nobody drops it either.
+ */
 export function touch(path: string, timeMs: number): void {
   try {
     utimesSync(path, timeMs / 1000, timeMs / 1000);
   } catch (thrown) {
-    throw fileError(thrown, "touch", path);
+    const error = fileError(thrown, "touch", path);
+    if (error.code !== "PERMISSION_DENIED") throw error;
   }
 }
 

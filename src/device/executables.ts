@@ -106,7 +106,8 @@ export class Executables {
     const cached = await loader.call("loadCached", key);
     if (cached.reason) {
       log.warn("cached executable unusable, compiling anew", { module: module.label, reason: cached.reason });
-      await loader.call("removeCached", key);
+      // What can't be removed is written over, or else in nobody's way: the module is served without the cache.
+      await loader.call("removeCached", key).catch((error) => log.warn("cached executable not removed", { error }));
     }
     const { handle, description } = cached.loaded ?? (await this.compile(key, module, options));
     const costNs = await loader.call("readCost", key);
