@@ -4,7 +4,7 @@
 // Drain order: no new connections and GOAWAY, calls in flight end, then models, hooks and device go. Started by worker.ts.
 
 import { systemClock } from "../base/clock.ts";
-import { ServerError } from "../base/errors.ts";
+import { messageOf, ServerError } from "../base/errors.ts";
 import { HEADER_LIST_BYTES_MAX, RECEIVE_WINDOW_BYTES } from "../base/limits.ts";
 import { log } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
@@ -26,6 +26,13 @@ export interface Server extends AsyncDisposable {
   /** Lets requests in flight finish, for at most `drain_seconds`. Disposing without it ends them at once. */
   drain(): Promise<void>;
 }
+
+/** Why an address can't be listened on: the runtime's own messages name it or not, as it happens. */
+const LISTEN_FAILURES: Readonly<Record<string, string>> = {
+  EADDRINUSE: "the port is in use",
+  EADDRNOTAVAIL: "this machine has no such address",
+  EACCES: "permission denied",
+};
 
 type MutableMethod = { kind: "unary"; handle: UnaryMethod["handle"] };
 
@@ -109,7 +116,8 @@ function listen<S extends { readonly port: number }>(service: string, host: stri
     log.info("listening", { service, address: host, port: server.port });
     return server;
   } catch (cause) {
-    throw new ServerError("UNAVAILABLE", `cannot listen on ${host}:${port} (${service})`, { cause });
+    const reason = LISTEN_FAILURES[(cause as { code?: string }).code ?? ""] ?? messageOf(cause);
+    throw new ServerError("UNAVAILABLE", `cannot listen on ${host}:${port} (${service}): ${reason}`, { cause });
   }
 }
 
