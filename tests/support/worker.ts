@@ -27,6 +27,10 @@ export interface WorkerOptions {
   readonly flags?: readonly string[];
   /** A cache of the test's own; by default one that is kept from run to run. */
   readonly cacheDirectory?: string;
+  /** A free one by default. */
+  readonly grpcPort?: number;
+  /** A free one by default. */
+  readonly metricsPort?: number;
   readonly environment?: Readonly<Record<string, string>>;
 }
 
@@ -41,7 +45,7 @@ export interface ServerProcess extends AsyncDisposable {
   port(service: string): Promise<number>;
   /** Sends a signal. */
   kill(signal: NodeJS.Signals): void;
-  /** The exit code, or the signal's name. */
+  /** The exit code, or the signal's name; the log is whole by then. */
   readonly exited: Promise<number | string>;
 }
 
@@ -69,14 +73,23 @@ export function serverCommand(): string[] {
 
 /** Starts a server and waits for nothing. */
 export function spawnServer(options: WorkerOptions): ServerProcess {
-  const cache = ["--cache-dir", options.cacheDirectory ?? CACHE];
-  const flags = ["--grpc-port", "0", "--metrics-port", "0", "--log-format", "json", ...cache, ...(options.flags ?? [])];
-  const child = Bun.spawn([...serverCommand(), "serve", "--model-repository", options.repository, ...flags], {
+  const settings = {
+    "model-repository": options.repository,
+    "grpc-port": options.grpcPort ?? 0,
+    "metrics-port": options.metricsPort ?? 0,
+    "cache-dir": options.cacheDirectory ?? CACHE,
+    "log-format": "json",
+  };
+  const flags = Object.entries(settings).map(([flag, value]) => `--${flag}=${value}`);
+  const child = Bun.spawn([...serverCommand(), "serve", ...flags, ...(options.flags ?? [])], {
     env: { ...process.env, ...options.environment },
     stdio: ["ignore", "ignore", "pipe"],
   });
   const log = new LogReader(child.stderr);
-  const exited = child.exited.then((code) => (child.signalCode === null ? code : String(child.signalCode)));
+  const exited = child.exited.then(async (code) => {
+    await log.ended;
+    return child.signalCode === null ? code : String(child.signalCode);
+  });
   const kill = (signal: NodeJS.Signals) => {
     if (child.exitCode === null && child.signalCode === null) child.kill(signal);
   };
@@ -136,17 +149,19 @@ class LogReader {
     resolve: (line: LogLine) => void;
     reject: (e: Error) => void;
   }[] = [];
-  private ended = false;
+  /** Resolves when nothing more can come. */
+  readonly ended: Promise<void>;
+  private over = false;
 
   constructor(stream: ReadableStream<Uint8Array>) {
-    this.read(stream);
+    this.ended = this.read(stream);
   }
 
   first(event: string, matches: (line: LogLine) => boolean = () => true): Promise<LogLine> {
     const wanted = (line: LogLine) => line.event === event && matches(line);
     const known = this.lines.find(wanted);
     if (known) return Promise.resolve(known);
-    if (this.ended) return Promise.reject(new Error(`the log ended without '${event}'`));
+    if (this.over) return Promise.reject(new Error(`the log ended without '${event}'`));
     return new Promise((resolve, reject) => this.waiting.push({ matches: wanted, resolve, reject }));
   }
 
@@ -158,7 +173,7 @@ class LogReader {
       rest = lines.pop()!;
       for (const text of lines) this.add(parse(text));
     }
-    this.ended = true;
+    this.over = true;
     for (const { reject } of this.waiting) reject(new Error("the server's log ended"));
   }
 
