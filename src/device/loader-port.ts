@@ -50,7 +50,6 @@ export function inlineLoader(): LoaderPort {
 /** A loader on a thread of its own. `onCrash` is called once if that thread dies by itself. */
 export function threadLoader(onCrash: (error: ServerError) => void): LoaderPort {
   const thread = spawnThread("device/load.thread", { name: "device loader" });
-  thread.unref();
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let sequence = 0;
   thread.onmessage = ({ data }: MessageEvent<LoaderAnswer>) => {

@@ -92,7 +92,6 @@ export function threadedRuns(target: LaunchTarget, onCrash: (error: ServerError)
     }
   };
   for (const thread of [submitter, completer]) {
-    thread.unref();
     thread.onerror = (event) => {
       const error = new ServerError("INTERNAL", `a device thread died: ${event.message}`);
       for (const { reject } of waiting.values()) reject(error);
