@@ -38,7 +38,7 @@ export async function bundleTarget(directory: string, args: Arguments): Promise<
   return {
     describe: async () => ({ inputs: inputs.map(tensorInfo), outputs: outputs.map(tensorInfo) }),
     async infer(values, requestedOutputs) {
-      const reply = await infer(core.inference, {
+      const reply = await infer(core.inference, core.registry.bind(bundle.name), {
         modelName: bundle.name,
         id: "",
         parameters: NO_PARAMETERS,

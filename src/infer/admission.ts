@@ -1,7 +1,8 @@
-// Admission: how many bytes of requests may be inside the server at once. Bounds memory, whatever the requests' sizes.
+// Admission: how many bytes of requests may be inside the server at once, as they came and as hooks made them.
 //
 // Only inference is counted, so health and control calls are never refused by it. A request larger than the whole bound
-// is let in when nothing else is inside: the transport's message limit already bounds it alone. Called by request.ts.
+// is let in when nothing else is inside: the transport's message limit already bounds it alone. Messages that are still
+// being received are the transport's to bound. Called by request.ts.
 
 import { ServerError } from "../base/errors.ts";
 
@@ -25,9 +26,25 @@ export class Admission {
     return this.refusals;
   }
 
-  /** Errors: RESOURCE_EXHAUSTED. Each success is paired with one leave() of the same size. */
+  /** A request comes in. Errors: RESOURCE_EXHAUSTED. Each success is paired with one leave(). */
   enter(byteLength: number): void {
-    if (this.count > 0 && this.bytes + byteLength > this.maxBytes) {
+    this.reserve(byteLength, this.count === 0);
+    this.count++;
+  }
+
+  /** A request that is inside takes more. Errors: RESOURCE_EXHAUSTED; it must leave with what it had. */
+  grow(byteLength: number): void {
+    this.reserve(byteLength, this.count === 1);
+  }
+
+  /** A request goes, with all that it entered with and grew by. */
+  leave(byteLength: number): void {
+    this.bytes -= byteLength;
+    this.count--;
+  }
+
+  private reserve(byteLength: number, alone: boolean): void {
+    if (!alone && this.bytes + byteLength > this.maxBytes) {
       this.refusals++;
       throw new ServerError(
         "RESOURCE_EXHAUSTED",
@@ -35,11 +52,5 @@ export class Admission {
       );
     }
     this.bytes += byteLength;
-    this.count++;
-  }
-
-  leave(byteLength: number): void {
-    this.bytes -= byteLength;
-    this.count--;
   }
 }

@@ -3,7 +3,7 @@
 // Called by dispatch, which has checked that shapes fit; the slab may hold an earlier batch's bytes.
 
 import type { Slab } from "../device/device.ts";
-import type { Unit } from "../model/model.ts";
+import type { Unit } from "../model/unit.ts";
 import { copyRows, zeroRows } from "../tensor/rows.ts";
 import type { Checked } from "./checked.ts";
 
@@ -21,14 +21,20 @@ export function assemble(unit: Unit, placed: readonly Placed[], slab: Slab): voi
   for (let input = 0; input < slab.inputs.length; input++) {
     const target = slab.inputs[input]!;
     const layout = unit.inputRows[input];
-    if (!layout || unit.batchSize === 0) {
+    if (!layout) {
       // Never coalesced: one request, whose tensor has the slot's very shape.
       placed[0]!.request.inputs[input]!.copyTo(target, 0);
       continue;
     }
     let filled = 0;
     for (const { request, from, rows, at } of placed) {
-      copyRows(layout, request.inputs[input]!, request.rows, from, rows, target, unit.batchSize, at);
+      const source = request.inputs[input]!;
+      if (layout.outer === 1) {
+        const { rowBytes } = layout;
+        source.slice(from * rowBytes, (from + rows) * rowBytes).copyTo(target, at * rowBytes);
+      } else {
+        copyRows(layout, source.contiguous(), request.rows, from, rows, target, unit.batchSize, at);
+      }
       filled = at + rows;
     }
     zeroRows(layout, target, unit.batchSize, filled);

@@ -6,14 +6,16 @@
 
 import { type Clock, NS_PER_MS, type Timer } from "../base/clock.ts";
 import { assert, ServerError } from "../base/errors.ts";
+import type { Logger } from "../base/log.ts";
 import type { Device, Slab } from "../device/device.ts";
-import { type Model, maxBatchSize, type Unit, unitOf } from "../model/model.ts";
+import { type Model, rowsMax, unitOf } from "../model/model.ts";
+import type { Unit } from "../model/unit.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { Batch, Ticket } from "../schedule/ticket.ts";
 import { assemble, type Placed } from "./assemble.ts";
 import type { Checked } from "./checked.ts";
-import { type Executed, Job } from "./job.ts";
-import { split } from "./split.ts";
+import { Job } from "./job.ts";
+import { resultBytes } from "./split.ts";
 
 // Two: one executes while the next one's inputs go up. A third would only take decisions earlier than needed.
 const DEPTH = 2;
@@ -24,9 +26,13 @@ const COMMIT_AHEAD_NS = 0.3 * NS_PER_MS;
 
 interface Piece {
   readonly job: Job;
-  readonly index: number;
   /** First row within the request. */
   readonly from: number;
+}
+
+interface PlacedPiece extends Placed {
+  readonly job: Job;
+  readonly ticket: Ticket;
 }
 
 interface Run {
@@ -34,60 +40,65 @@ interface Run {
   readonly unit: Unit;
 }
 
+export interface DispatcherOptions {
+  readonly device: Device;
+  readonly scheduler: Scheduler;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Bytes that the results of one request may have; a longer reply could not be sent. */
+  readonly resultBytesMax: number;
+}
+
 export class Dispatcher {
   private readonly pieces = new Map<Ticket, Piece>();
   private readonly running: Run[] = [];
   private pumpDue = false;
   private wake: Timer | undefined;
-  private stopped: ServerError | undefined;
-  private idleWaiters: (() => void)[] = [];
 
-  constructor(
-    private readonly device: Device,
-    private readonly scheduler: Scheduler,
-    private readonly clock: Clock,
-  ) {}
+  constructor(private readonly options: DispatcherOptions) {}
 
   /**
    * Queues a request, split where it has more rows than the largest batch. `deadlineNs` is monotonic, or Infinity.
-   * Errors: RESOURCE_EXHAUSTED (queue full), UNAVAILABLE (stopping); through the job DEADLINE_EXCEEDED and the device's.
+   * Errors: RESOURCE_EXHAUSTED (queue full, results too large); through the job DEADLINE_EXCEEDED and the device's.
    */
   submit(request: Checked, deadlineNs: number): Job {
-    if (this.stopped) throw this.stopped;
+    const { scheduler, clock } = this.options;
     const { model, variant, rows } = request;
-    const limit = maxBatchSize(model) || rows;
-    const sizes: number[] = [];
-    for (let from = 0; from < rows; from += limit) sizes.push(Math.min(limit, rows - from));
-    const job = new Job(request, sizes.length);
-    job.tickets = this.scheduler.enqueue(model.queue, variant, sizes, this.clock.nowNs(), deadlineNs);
-    for (let index = 0; index < job.tickets.length; index++) {
-      this.pieces.set(job.tickets[index]!, { job, index, from: index * limit });
-    }
+    const limit = Math.min(rowsMax(model, variant), rows);
+    this.refuseLargeResults(request);
+    const tickets = scheduler.enqueue(model.queue, variant, rows, limit, clock.nowNs(), deadlineNs);
+    const job = new Job(request, tickets);
+    for (let index = 0; index < tickets.length; index++) this.pieces.set(tickets[index]!, { job, from: index * limit });
     this.pumpSoon();
     return job;
   }
 
   /** Answers the job with `error` and frees its places in the queue; what already runs is run to no use. */
   cancel(job: Job, error: ServerError): void {
+    if (!job.live) return;
     job.fail(error);
     for (const ticket of job.tickets) {
-      if (this.scheduler.remove(ticket, this.clock.nowNs())) this.pieces.delete(ticket);
+      if (this.options.scheduler.remove(ticket, this.options.clock.nowNs())) this.pieces.delete(ticket);
     }
+    // Those behind it may make a full batch now.
+    this.pumpSoon();
   }
 
-  /** Refuses what comes from now on and resolves when all that was admitted is settled. */
-  async drain(): Promise<void> {
-    this.stopped ??= new ServerError("UNAVAILABLE", "the server is shutting down");
-    if (this.pieces.size > 0 || this.running.length > 0) {
-      await new Promise<void>((resolve) => this.idleWaiters.push(resolve));
-    }
+  private refuseLargeResults({ model, variant, rows }: Checked): void {
+    const bytes = resultBytes(model.units[variant]![0]!, rows);
+    const { resultBytesMax } = this.options;
+    if (bytes <= resultBytesMax) return;
+    throw new ServerError(
+      "RESOURCE_EXHAUSTED",
+      `model '${model.name}': the results of ${rows} rows are ${bytes} bytes, at most ${resultBytesMax} can be sent (grpc.max_send_msg_bytes)`,
+    );
   }
 
   private pumpSoon(): void {
     if (this.pumpDue) return;
     this.pumpDue = true;
     // At the end of the turn, so that requests which arrived together can share a batch.
-    this.clock.soon(() => {
+    this.options.clock.soon(() => {
       this.pumpDue = false;
       this.pump();
     });
@@ -96,10 +107,11 @@ export class Dispatcher {
   private pump(): void {
     this.wake?.cancel();
     this.wake = undefined;
+    const { clock, scheduler } = this.options;
     while (this.running.length < DEPTH) {
-      const nowNs = this.clock.nowNs();
+      const nowNs = clock.nowNs();
       const busyForNs = this.remainingNs(nowNs);
-      const selection = this.scheduler.select(nowNs, busyForNs > COMMIT_AHEAD_NS);
+      const selection = scheduler.select(nowNs, busyForNs > COMMIT_AHEAD_NS);
       for (const ticket of selection.expired) this.expire(ticket);
       if (selection.kind === "batch") {
         void this.run(selection.batch);
@@ -107,11 +119,8 @@ export class Dispatcher {
       }
       let waitNs = selection.kind === "wait" ? selection.untilNs - nowNs : Infinity;
       if (busyForNs > COMMIT_AHEAD_NS && this.pieces.size > 0) waitNs = Math.min(waitNs, busyForNs - COMMIT_AHEAD_NS);
-      if (waitNs < Infinity) this.wake = this.clock.after(waitNs, () => this.pump());
-      break;
-    }
-    if (this.pieces.size === 0 && this.running.length === 0) {
-      for (const resolve of this.idleWaiters.splice(0)) resolve();
+      if (waitNs < Infinity) this.wake = clock.after(waitNs, () => this.pump());
+      return;
     }
   }
 
@@ -128,45 +137,42 @@ export class Dispatcher {
   }
 
   private async run(batch: Batch): Promise<void> {
+    const { device, clock, log } = this.options;
     const pieces = batch.tickets.map((ticket) => this.takePiece(ticket));
     const { model } = pieces[0]!.job.request;
     const unit = unitOf(model, batch.variant, batch.size);
-    const run: Run = { startNs: this.clock.nowNs(), unit };
+    const run: Run = { startNs: clock.nowNs(), unit };
     this.running.push(run);
     try {
-      const slab = await this.device.leaseSlab(unit.layout);
+      const slab = await device.leaseSlab(unit.layout);
       try {
-        await this.execute(model, unit, run, batch, pieces, slab);
+        await this.execute(model, run, batch, pieces, slab);
       } finally {
         slab.release();
       }
     } catch (thrown) {
       const error = ServerError.from(thrown, `model '${model.name}': execution failed`);
+      log.error("batch failed", { model: model.name, batch: batch.size, rows: batch.rows, error });
       for (const { job } of pieces) this.cancel(job, error);
       model.statistics.failedBatch();
     } finally {
       this.running.splice(this.running.indexOf(run), 1);
       // The next in line has had the device to itself only from now on.
-      if (this.running[0]) this.running[0].startNs = this.clock.nowNs();
+      if (this.running[0]) this.running[0].startNs = clock.nowNs();
       this.pump();
     }
   }
 
-  private async execute(
-    model: Model,
-    unit: Unit,
-    run: Run,
-    batch: Batch,
-    pieces: readonly Piece[],
-    slab: Slab,
-  ): Promise<void> {
-    const startNs = this.clock.nowNs();
+  private async execute(model: Model, run: Run, batch: Batch, pieces: readonly Piece[], slab: Slab): Promise<void> {
+    const { device, clock } = this.options;
+    const { unit } = run;
+    const startNs = clock.nowNs();
     if (this.running[0] === run) run.startNs = startNs;
     const placed = this.place(batch, pieces, startNs);
     if (placed.length === 0) return;
     assemble(unit, placed, slab);
-    const assembleNs = this.clock.nowNs() - startNs;
-    const { uploadNs, executeNs, downloadNs } = await this.device.run(unit.executable, model.weights, slab);
+    const assembleNs = clock.nowNs() - startNs;
+    const { uploadNs, executeNs, downloadNs } = await device.run(unit.executable, model.weights, slab);
     unit.cost.learn(executeNs);
     const rows = placed.reduce((sum, { rows: own }) => sum + own, 0);
     model.statistics.executed(batch.size, rows, uploadNs + executeNs + downloadNs);
@@ -177,24 +183,20 @@ export class Dispatcher {
         executeNs,
         outputNs: downloadNs,
       };
-      place.piece.job.complete(place.piece.index, split(unit, place, slab), timing);
+      place.job.complete(unit, place, slab, timing);
     }
   }
 
   /** The pieces that still want to run, one after another from row 0; those too late are answered here. */
-  private place(
-    batch: Batch,
-    pieces: readonly Piece[],
-    nowNs: number,
-  ): (Placed & { readonly piece: Piece; readonly ticket: Ticket })[] {
-    const placed: (Placed & { piece: Piece; ticket: Ticket })[] = [];
+  private place(batch: Batch, pieces: readonly Piece[], nowNs: number): PlacedPiece[] {
+    const placed: PlacedPiece[] = [];
     let at = 0;
     for (let index = 0; index < pieces.length; index++) {
-      const piece = pieces[index]!;
+      const { job, from } = pieces[index]!;
       const ticket = batch.tickets[index]!;
-      if (piece.job.live && ticket.deadlineNs <= nowNs) this.cancel(piece.job, deadlineError(piece.job.request.model));
-      if (!piece.job.live) continue;
-      placed.push({ request: piece.job.request, from: piece.from, rows: ticket.rows, at, piece, ticket });
+      if (ticket.deadlineNs <= nowNs) this.cancel(job, deadlineError(job.request.model));
+      if (!job.live) continue;
+      placed.push({ request: job.request, from, rows: ticket.rows, at, job, ticket });
       at += ticket.rows;
     }
     return placed;
@@ -208,11 +210,9 @@ export class Dispatcher {
   }
 }
 
-export function deadlineError(model: Model): ServerError {
+function deadlineError(model: Model): ServerError {
   return new ServerError(
     "DEADLINE_EXCEEDED",
     `model '${model.name}': the deadline passed before the request could run`,
   );
 }
-
-export type { Executed };

@@ -11,20 +11,36 @@ import { wireName } from "../tensor/dtype.ts";
 import type { Lifetime } from "./lifetime.ts";
 
 /** What both hooks of one request share. */
-export interface HookCall {
+export interface Hooked {
   readonly call: Call;
   readonly lifetime: Lifetime;
   /** What preprocess left for postprocess. */
   state: HookState | undefined;
 }
 
-/** What preprocess made of the client's tensors, not yet held against the executable's inputs. */
+/**
+ * What preprocess made of the client's tensors, not yet held against the executable's inputs.
+ * Errors: RESOURCE_EXHAUSTED when as many requests of the model wait for their hook as may wait in its queue.
+ */
 export async function preprocess(
   model: Model,
   inputs: readonly CallTensor[],
-  hookCall: HookCall,
+  hooked: Hooked,
 ): Promise<readonly CallTensor[]> {
-  return follow(model.hooks!.preprocess(inputs, hookRequest(hookCall)), hookCall);
+  const { statistics, queue } = model;
+  const { maxQueueDepth } = queue.rules;
+  if (statistics.preprocessing >= maxQueueDepth) {
+    throw new ServerError(
+      "RESOURCE_EXHAUSTED",
+      `model '${model.name}': ${statistics.preprocessing} requests wait for its preprocess hook (max_queue_depth ${maxQueueDepth})`,
+    );
+  }
+  statistics.preprocessing++;
+  try {
+    return await follow(model.hooks!.preprocess(inputs, hookRequest(hooked)), hooked);
+  } finally {
+    statistics.preprocessing--;
+  }
 }
 
 /**
@@ -34,9 +50,9 @@ export async function preprocess(
 export async function postprocess(
   model: Model,
   outputs: readonly CallTensor[],
-  hookCall: HookCall,
+  hooked: Hooked,
 ): Promise<readonly CallTensor[]> {
-  const made = await follow(model.hooks!.postprocess(outputs, hookRequest(hookCall)), hookCall);
+  const made = await follow(model.hooks!.postprocess(outputs, hookRequest(hooked)), hooked);
   for (const { name, dtype } of made) {
     if (wireName(dtype) !== undefined) continue;
     const problem = `output '${name}': expected a dtype that clients can receive, received ${dtype}`;
@@ -45,14 +61,14 @@ export async function postprocess(
   return made;
 }
 
-function hookRequest({ call, lifetime, state }: HookCall) {
+function hookRequest({ call, lifetime, state }: Hooked) {
   return { parameters: call.parameters, requestId: call.id, deadlineMs: lifetime.deadlineMs, state };
 }
 
-async function follow(run: HookRun, hookCall: HookCall): Promise<readonly CallTensor[]> {
-  hookCall.lifetime.onEnd((error) => run.cancel(error));
+async function follow(run: HookRun, hooked: Hooked): Promise<readonly CallTensor[]> {
+  hooked.lifetime.onEnd((error) => run.cancel(error));
   const { tensors, state } = await run.done;
-  hookCall.lifetime.onEnd(undefined);
-  hookCall.state = state;
+  hooked.lifetime.onEnd(undefined);
+  hooked.state = state;
   return tensors;
 }

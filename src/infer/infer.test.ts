@@ -138,15 +138,3 @@ test("while the device is busy a batch waits to fill; it is committed when full 
   for (const { reply } of sent) values(await reply);
   expect(serving.device.counts.executed).toBe(3);
 });
-
-test("draining answers what was admitted and refuses what comes after", async () => {
-  await using serving = await fakeServing([{ name: "m", sizes: [1] }]);
-  const before = [0, 1, 2].map((first) => serving.send("m", 1, first));
-  await Promise.resolve();
-  const drained = serving.dispatcher.drain();
-  const after = serving.send("m", 1);
-  await serving.settle();
-  await drained;
-  expect(await Promise.all(before.map(({ reply }) => codeOf(reply)))).toEqual(["OK", "OK", "OK"]);
-  expect(await codeOf(after.reply)).toBe("UNAVAILABLE");
-});

@@ -1,12 +1,14 @@
-// Job: a Checked request on its way through the device: its tickets, its parts as they come in, its one promise.
+// Job: a Checked request on its way through the device: its tickets, its rows as they come in, its one promise.
 //
-// Settled exactly once: with all its parts, or with the first failure (the rest is then called off or released).
-// Made and fed by Dispatcher.
+// Settled exactly once: with all its rows, or with the first failure. Made and fed by Dispatcher.
 
 import type { ServerError } from "../base/errors.ts";
+import type { Slab } from "../device/device.ts";
+import type { Unit } from "../model/unit.ts";
 import type { Ticket } from "../schedule/ticket.ts";
+import type { Placed } from "./assemble.ts";
 import type { Checked } from "./checked.ts";
-import { join, type Part, type Result } from "./split.ts";
+import { emptyResults, gatherResults, hasViews, type Result, viewResults } from "./split.ts";
 
 /** Where a request's time went, in nanoseconds; of its slowest part where it was split. */
 export interface Timing {
@@ -17,31 +19,34 @@ export interface Timing {
   readonly outputNs: number;
 }
 
-/** A request's results. The views are valid until release(), to be called exactly once. */
+/** A request's results. The bytes are valid until release(), to be called exactly once. */
 export interface Executed {
   readonly results: readonly Result[];
   readonly timing: Timing;
-  /** Compiled size of the (first) batch it ran in; 0 for key 0. */
+  /** Compiled size of the (last) batch it ran in; 0 for key 0. */
   readonly batchSize: number;
   readonly release: () => void;
 }
 
+const NOTHING_TO_RELEASE = () => {};
+
 export class Job {
   readonly done: Promise<Executed>;
-  tickets: readonly Ticket[] = [];
-  private readonly parts: (Part | undefined)[];
+  /** One for each piece, in order of rows. */
+  readonly tickets: readonly Ticket[];
   private missing: number;
   private settled = false;
+  private gathered: ReturnType<typeof emptyResults> | undefined;
   private timing: Timing = { queueNs: 0, inputNs: 0, executeNs: 0, outputNs: 0 };
   private resolve!: (executed: Executed) => void;
   private reject!: (error: ServerError) => void;
 
   constructor(
     readonly request: Checked,
-    pieces: number,
+    tickets: readonly Ticket[],
   ) {
-    this.parts = new Array(pieces).fill(undefined);
-    this.missing = pieces;
+    this.tickets = tickets;
+    this.missing = tickets.length;
     this.done = new Promise((resolve, reject) => {
       this.resolve = resolve;
       this.reject = reject;
@@ -53,32 +58,35 @@ export class Job {
     return !this.settled;
   }
 
-  /** Takes over the part's slab reference. */
-  complete(piece: number, part: Part, timing: Timing): void {
-    if (this.settled) {
-      part.slab.release();
+  /** Takes one piece's rows out of the slab that they were computed in. */
+  complete(unit: Unit, placed: Placed, slab: Slab, timing: Timing): void {
+    if (this.settled) return;
+    if (this.tickets.length === 1 && hasViews(unit)) {
+      slab.retain();
+      this.succeed({
+        results: viewResults(unit, placed, slab),
+        timing,
+        batchSize: unit.batchSize,
+        release: () => slab.release(),
+      });
       return;
     }
-    this.parts[piece] = part;
+    this.gathered ??= emptyResults(unit, this.request.rows);
+    gatherResults(unit, placed, slab, this.request.rows, this.gathered.bytes);
     if (timing.queueNs + timing.executeNs >= this.timing.queueNs + this.timing.executeNs) this.timing = timing;
     if (--this.missing > 0) return;
-    this.settled = true;
-    const parts = this.parts as Part[];
-    const batchAxes = this.request.model.bundle.executable.outputs.map((spec) => spec.batchAxis);
-    this.resolve({
-      results: join(parts, batchAxes),
-      timing: this.timing,
-      batchSize: parts[0]!.unit.batchSize,
-      release: () => {
-        for (const part of parts) part.slab.release();
-      },
-    });
+    const { results } = this.gathered;
+    this.succeed({ results, timing: this.timing, batchSize: unit.batchSize, release: NOTHING_TO_RELEASE });
   }
 
   fail(error: ServerError): void {
     if (this.settled) return;
     this.settled = true;
-    for (const part of this.parts) part?.slab.release();
     this.reject(error);
+  }
+
+  private succeed(executed: Executed): void {
+    this.settled = true;
+    this.resolve(executed);
   }
 }

@@ -3,95 +3,70 @@
 // The outer ring of the spine: it binds the Call to a Model, keeps to the request's lifetime at every stage, and counts
 // what became of it. Nothing here knows a protocol. Called by service/inference.ts and by the CLI's in-process infer.
 
-import type { Clock } from "../base/clock.ts";
-import { ServerError, type StatusCode } from "../base/errors.ts";
-import type { RequestLog } from "../base/request-log.ts";
+import { ServerError } from "../base/errors.ts";
 import type { Call, CallTensor, Reply } from "../call/call.ts";
 import type { Model } from "../model/model.ts";
-import type { Registry } from "../model/registry.ts";
 import type { Admission } from "./admission.ts";
 import type { Checked } from "./checked.ts";
 import type { Dispatcher } from "./dispatch.ts";
-import { type HookCall, postprocess, preprocess } from "./hooked.ts";
+import { type Hooked, postprocess, preprocess } from "./hooked.ts";
+import type { Inference } from "./inference.ts";
 import type { Executed } from "./job.ts";
 import { Lifetime } from "./lifetime.ts";
+import { failed, succeeded } from "./outcome.ts";
 import { checkRequestedOutputs, matchInputs, resolve } from "./validate.ts";
 
-/** What a request needs on its way. One per server. */
-export interface Inference {
-  readonly registry: Registry;
-  readonly dispatcher: Dispatcher;
-  readonly admission: Admission;
-  readonly clock: Clock;
-  /** Undefined when requests are not logged. */
-  readonly requestLog: RequestLog | undefined;
-  /** Failed requests that named no model of ours, by status; the others are in their model's statistics. */
-  readonly unknownModel: Map<StatusCode, number>;
-}
-
-/** Counts and logs a request that failed with `error`; `model` is undefined where none has its name. */
-export function refused(
-  inference: Inference,
-  model: Model | undefined,
-  request: {
-    readonly id: string;
-    readonly modelName: string;
-    readonly arrivalNs: number;
-    readonly rows?: number | undefined;
-  },
-  error: ServerError,
-): void {
-  const { id, modelName, arrivalNs, rows } = request;
-  const totalNs = inference.clock.nowNs() - arrivalNs;
-  if (model) model.statistics.failed(error.code, totalNs);
-  else inference.unknownModel.set(error.code, (inference.unknownModel.get(error.code) ?? 0) + 1);
-  inference.requestLog?.({ id, model: modelName, status: error.code, rows, totalNs, error });
-}
-
 /**
- * Errors: NOT_FOUND, UNAVAILABLE (loading, broken, stopping), INVALID_ARGUMENT, DEADLINE_EXCEEDED, CANCELLED,
- * RESOURCE_EXHAUSTED (queue, bytes in flight, device memory), INTERNAL (hook, execution).
+ * Runs a call on the model that its name was bound to (`registry.bind`).
+ * Errors: INVALID_ARGUMENT, DEADLINE_EXCEEDED, CANCELLED, RESOURCE_EXHAUSTED (queue, bytes in flight, results, device
+ * memory), UNAVAILABLE (stopping), INTERNAL (hook, execution).
  */
-export async function infer(inference: Inference, call: Call): Promise<Reply> {
-  const { clock, requestLog } = inference;
-  let model: Model | undefined;
-  let executed: Executed | undefined;
-  let rows: number | undefined;
+export async function infer(inference: Inference, model: Model, call: Call): Promise<Reply> {
   try {
-    model = inference.registry.bind(call.modelName);
-    using lifetime = new Lifetime(call, clock);
-    const byteLength = call.inputs.reduce((sum, { data }) => sum + data.byteLength, 0);
-    inference.admission.enter(byteLength);
-    let reply: Reply;
-    try {
-      const hookCall: HookCall = { call, lifetime, state: undefined };
-      const checked = await validate(model, call, hookCall);
-      rows = checked.rows;
-      executed = await execute(inference.dispatcher, checked, lifetime);
-      reply = await answer(model, call, executed, hookCall);
-    } finally {
-      inference.admission.leave(byteLength);
-    }
-    const totalNs = clock.nowNs() - call.arrivalNs;
-    model.statistics.served({ rows, totalNs, ...executed.timing }, clock.wallMs());
-    const { batchSize: batch, timing } = executed;
-    const { queueNs, executeNs: computeNs } = timing;
-    requestLog?.({ id: call.id, model: call.modelName, status: "OK", rows, batch, queueNs, computeNs, totalNs });
+    using lifetime = new Lifetime(call, inference.clock);
+    const hooked: Hooked = { call, lifetime, state: undefined };
+    using admitted = admit(inference.admission, call.inputs);
+    const checked = await validate(model, hooked, admitted);
+    const executed = await execute(inference.dispatcher, checked, lifetime);
+    const reply = await answer(model, executed, hooked);
+    succeeded(inference, model, call, checked.rows, executed);
     return reply;
   } catch (thrown) {
-    const error = ServerError.from(thrown, `model '${call.modelName}'`);
-    refused(inference, model, { id: call.id, modelName: call.modelName, arrivalNs: call.arrivalNs, rows }, error);
-    throw error;
+    throw failed(inference, model, call, thrown);
   }
 }
 
+/** A request's share of the bytes in flight; given back when disposed. */
+interface Admitted extends Disposable {
+  /** Adds what a hook made of it. Errors: RESOURCE_EXHAUSTED. */
+  grow(tensors: readonly CallTensor[]): void;
+}
+
+function admit(admission: Admission, inputs: readonly CallTensor[]): Admitted {
+  const bytesOf = (tensors: readonly CallTensor[]) => tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
+  let byteLength = bytesOf(inputs);
+  admission.enter(byteLength);
+  return {
+    grow(tensors) {
+      const more = bytesOf(tensors);
+      admission.grow(more);
+      byteLength += more;
+    },
+    [Symbol.dispose]: () => admission.leave(byteLength),
+  };
+}
+
 /** The request as the executable takes it: checked as the client sent it, then as preprocess made it. */
-async function validate(model: Model, call: Call, hookCall: HookCall): Promise<Checked> {
+async function validate(model: Model, hooked: Hooked, admitted: Admitted): Promise<Checked> {
   const { client, executable } = model.bundle;
+  const { call } = hooked;
   checkRequestedOutputs(model, call);
-  const inputs = matchInputs(model, client.inputs, call.inputs, "client");
-  if (!model.hooks?.hasPreprocess) return resolve(model, inputs, "client");
-  const made = await preprocess(model, inputs, hookCall);
+  // Without the hook the client's view has the executable's tensors (checked at load), in an order of its own.
+  if (!model.hooks?.hasPreprocess) {
+    return resolve(model, matchInputs(model, executable.inputs, call.inputs, "client"), "client");
+  }
+  const made = await preprocess(model, matchInputs(model, client.inputs, call.inputs, "client"), hooked);
+  admitted.grow(made);
   return resolve(model, matchInputs(model, executable.inputs, made, "preprocess"), "preprocess");
 }
 
@@ -103,7 +78,8 @@ async function execute(dispatcher: Dispatcher, checked: Checked, lifetime: Lifet
 }
 
 /** The reply: the executable's rows, or what postprocess made of them; those outputs that were asked for, in order. */
-async function answer(model: Model, call: Call, executed: Executed, hookCall: HookCall): Promise<Reply> {
+async function answer(model: Model, executed: Executed, hooked: Hooked): Promise<Reply> {
+  const { call } = hooked;
   const raw = model.bundle.executable.outputs.map(({ name, dtype }, output): CallTensor => {
     const { shape, data } = executed.results[output]!;
     return { name, dtype, shape, data };
@@ -113,7 +89,7 @@ async function answer(model: Model, call: Call, executed: Executed, hookCall: Ho
     return { modelName, id, outputs: selectOutputs(model, call, raw), release: executed.release };
   }
   try {
-    const made = await postprocess(model, raw, hookCall);
+    const made = await postprocess(model, raw, hooked);
     return { modelName, id, outputs: selectOutputs(model, call, made), release: () => {} };
   } finally {
     executed.release();

@@ -1,25 +1,23 @@
 // load: a Bundle made a Model: compiled, checked, weights on the device, hooks on their threads, warmed up.
 //
 // All or nothing: what was acquired before a failure is given back, and the failure says which file or module it was.
-// Called by lifecycle.ts for each bundle of the repository.
+// Called by repository.ts for each bundle.
 
 import type { Clock } from "../base/clock.ts";
-import { IssuesError, ServerError } from "../base/errors.ts";
+import { IssuesError } from "../base/errors.ts";
 import { readBytes } from "../base/files.ts";
 import type { Logger } from "../base/log.ts";
-import type { Bundle, ModuleFile } from "../bundle/bundle.ts";
+import type { Bundle } from "../bundle/bundle.ts";
 import type { Device, Executable, Image, Weights } from "../device/device.ts";
-import { slabLayout } from "../device/slab.ts";
 import type { HookPool, HookSet } from "../hooks/pool.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import type { BatchRules } from "../schedule/ticket.ts";
-import { type RowLayout, rowLayout } from "../tensor/rows.ts";
-import type { TensorSpec, TensorType } from "../tensor/signature.ts";
 import type { WeightsSource } from "../tensor/weights.ts";
-import { CostEstimate } from "./cost.ts";
-import type { Model, Unit } from "./model.ts";
+import { checkClientView } from "./client-view.ts";
+import type { Model } from "./model.ts";
 import { checkSignature } from "./signature.ts";
 import { ModelStatistics } from "./statistics.ts";
+import { isCoalescable, makeUnit, type Unit } from "./unit.ts";
 
 // What an execution costs beside the device's own time: select, slab, messages between threads, settling. Without it a
 // model of a few microseconds would look cheapest one row at a time.
@@ -53,12 +51,13 @@ export async function loadModel(bundle: Bundle, generation: number, host: ModelH
   const executables = await loadExecutables(bundle, host.device, acquired);
   const units = bundle.variants.map((_, variant) =>
     bundle.modules.flatMap((module, index) =>
-      module.variant === variant ? makeUnit(bundle, module, executables[index]!, host) : [],
+      module.variant === variant ? makeUnit(bundle, module, executables[index]!, host.costEmaAlpha) : [],
     ),
   );
   const weights = await loadWeights(bundle, host, acquired);
   const hooks = await loadHooks(bundle, generation, host, acquired);
-  checkPostprocess(bundle, hooks);
+  const issues = checkClientView(bundle, hooks);
+  if (issues.length > 0) throw new IssuesError(bundle.name, issues);
   const queue = host.scheduler.addModel(batchRules(bundle, units, host.limits(bundle.name)));
   const owned = acquired.move();
   const model: Model = {
@@ -102,24 +101,6 @@ async function loadExecutables(
   return executables;
 }
 
-function makeUnit(bundle: Bundle, module: ModuleFile, executable: Executable, host: ModelHost): Unit {
-  const { inputs, outputs } = bundle.executable;
-  const inputTypes = executable.parameters.slice(0, inputs.length);
-  return {
-    variant: module.variant,
-    batchSize: module.batchSize,
-    executable,
-    layout: slabLayout(inputTypes, executable.results),
-    inputRows: inputs.map((spec, index) => rowsOf(spec, inputTypes[index]!)),
-    outputRows: outputs.map((spec, index) => rowsOf(spec, executable.results[index]!)),
-    cost: new CostEstimate(executable.storedCostNs, host.costEmaAlpha),
-  };
-}
-
-function rowsOf(spec: TensorSpec, { dtype, shape }: TensorType): RowLayout | undefined {
-  return spec.batchAxis < 0 ? undefined : rowLayout(dtype, shape, spec.batchAxis);
-}
-
 async function loadWeights(
   bundle: Bundle,
   host: ModelHost,
@@ -143,28 +124,12 @@ async function loadHooks(
   return acquired.use(await host.hooks.load({ name, generation, directory, file, timeLimitMs }));
 }
 
-/** Without a postprocess hook the executable's outputs are the client's, so each that is declared must be one. */
-function checkPostprocess(bundle: Bundle, hooks: HookSet | undefined): void {
-  if (hooks?.hasPostprocess) return;
-  const made = bundle.executable.outputs;
-  for (const { name } of bundle.client.outputs) {
-    if (made.some((output) => output.name === name)) continue;
-    const known = made.map((output) => `'${output.name}'`).join(", ");
-    throw new ServerError(
-      "INVALID_ARGUMENT",
-      `client output '${name}': expected one of the executable's outputs (${known}), as there is no postprocess hook`,
-    );
-  }
-}
-
 function batchRules(bundle: Bundle, units: readonly (readonly Unit[])[], limits: ModelLimits): BatchRules {
-  const { inputs, outputs } = bundle.executable;
-  const batched = [...inputs, ...outputs].every((spec) => spec.batchAxis >= 0);
   const sizes = units.map((ofVariant) => ofVariant.map((unit) => unit.batchSize));
   return {
     name: bundle.name,
     sizes,
-    coalescable: inputs.length > 0 && batched && sizes.every((ofVariant) => ofVariant[0] !== 0),
+    coalescable: isCoalescable(bundle),
     maxBatchSize: limits.maxBatchSize,
     maxQueueDelayNs: (limits.maxQueueDelayUs ?? bundle.maxQueueDelayUs) * 1e3,
     maxQueueDepth: limits.maxQueueDepth,
@@ -175,7 +140,7 @@ function batchRules(bundle: Bundle, units: readonly (readonly Unit[])[], limits:
   };
 }
 
-/** Runs each unit without a stored cost once on zeros: it makes everything resident and seeds the estimate. */
+/** Runs each unit without a stored cost on zeros: once to make everything resident, once more to seed the estimate. */
 async function warmUp(model: Model, { device, clock, log }: ModelHost): Promise<void> {
   for (const unit of model.units.flat()) {
     if (unit.cost.ns !== undefined) continue;
@@ -183,6 +148,7 @@ async function warmUp(model: Model, { device, clock, log }: ModelHost): Promise<
     const slab = await device.leaseSlab(unit.layout);
     try {
       for (const input of slab.inputs) input.fill(0);
+      await device.run(unit.executable, model.weights, slab);
       const { executeNs } = await device.run(unit.executable, model.weights, slab);
       unit.cost.learn(executeNs);
       unit.executable.storeCost(executeNs);

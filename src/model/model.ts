@@ -4,25 +4,11 @@
 // swap the registry's entry while the old generation drains. Used by infer/ and service/.
 
 import type { Bundle } from "../bundle/bundle.ts";
-import type { Executable, SlabLayout, Weights } from "../device/device.ts";
+import type { Weights } from "../device/device.ts";
 import type { HookSet } from "../hooks/pool.ts";
 import type { ModelQueue } from "../schedule/ticket.ts";
-import type { RowLayout } from "../tensor/rows.ts";
-import type { CostEstimate } from "./cost.ts";
 import type { ModelStatistics } from "./statistics.ts";
-
-/** One compiled module of a model, with the slab that its execution needs. */
-export interface Unit {
-  readonly variant: number;
-  /** 0 for key 0. */
-  readonly batchSize: number;
-  readonly executable: Executable;
-  readonly layout: SlabLayout;
-  /** How rows lie in each slab input; undefined for an input without a batch axis. */
-  readonly inputRows: readonly (RowLayout | undefined)[];
-  readonly outputRows: readonly (RowLayout | undefined)[];
-  readonly cost: CostEstimate;
-}
+import type { Unit } from "./unit.ts";
 
 export interface Model extends AsyncDisposable {
   readonly name: string;
@@ -41,6 +27,12 @@ export function unitOf(model: Model, variant: number, batchSize: number): Unit {
   const unit = model.units[variant]?.find((candidate) => candidate.batchSize === batchSize);
   if (!unit) throw new Error(`model '${model.name}': no unit of variant ${variant}, batch size ${batchSize}`);
   return unit;
+}
+
+/** Rows that one execution of a variant takes at most; Infinity when a request is never split. */
+export function rowsMax(model: Model, variant: number): number {
+  const { coalescable, sizes, maxBatchSize } = model.queue.rules;
+  return coalescable ? Math.min(sizes[variant]!.at(-1)!, maxBatchSize) : Number.POSITIVE_INFINITY;
 }
 
 /** The largest batch one execution takes; 0 when requests are never coalesced. */

@@ -26,6 +26,8 @@ export interface ServedRequest {
 const WAIT_SAMPLES = 1024;
 
 export class ModelStatistics {
+  /** Requests that are in, or wait for, their preprocess hook now. */
+  preprocessing = 0;
   /** Executions, by any outcome. */
   dispatches = 0;
   failedDispatches = 0;

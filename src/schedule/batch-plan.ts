@@ -1,9 +1,10 @@
 // The batch plan: how many of a queue's front tickets run together, and at which compiled size.
 //
 // Pure arithmetic over the front run of equal variants. The front ticket is always taken, so progress is certain; its
-// rows never exceed the largest size (larger requests were split before they were queued). While costs are unknown the
-// largest size that the waiting rows fill is taken, as the reference system does; once they are learned, the size that
-// serves a row for the least device time, padding and all. Called by Scheduler.
+// rows never exceed the largest size (larger requests were split before they were queued). The size is the largest that
+// the waiting rows fill, as in the reference system, or a larger one, padded, where that costs less for each row: six
+// rows of a small model run once at size 8 instead of six times at size 1. A size that rows fill is never passed over,
+// so a wrong estimate is soon measured anew. Called by Scheduler.
 
 import type { Batch, ModelQueue, Ticket } from "./ticket.ts";
 
@@ -11,62 +12,52 @@ import type { Batch, ModelQueue, Ticket } from "./ticket.ts";
 export function planBatch(queue: ModelQueue): Batch {
   const front = queue.front!;
   const { rules } = queue;
-  const sizes = rules.sizes[front.variant]!;
+  const { variant } = front;
+  const sizes = rules.sizes[variant]!;
   if (!rules.coalescable) {
     const size = sizes[0] === 0 ? 0 : smallestHolding(sizes, front.rows);
-    return { queue, variant: front.variant, size, rows: front.rows, tickets: [front], full: true };
+    return { queue, variant, size, rows: front.rows, tickets: [front], full: true };
   }
   const limit = Math.min(sizes.at(-1)!, rules.maxBatchSize);
-  const available = rowsAvailable(queue, limit);
-  const size = cheapestSize(queue, front.variant, sizes, available) ?? largestFilled(sizes, available, front.rows);
+  const { available, ended } = frontRun(queue, limit);
+  const filled = largestFilled(sizes, available, front.rows);
+  const size = cheapestFrom(filled, queue, available);
   const bound = Math.min(size, rules.maxBatchSize);
   const tickets: Ticket[] = [];
   let rows = 0;
   for (const ticket of queue.waiting()) {
-    if (ticket.variant !== front.variant || (tickets.length > 0 && rows + ticket.rows > bound)) break;
+    if (ticket.variant !== variant || (tickets.length > 0 && rows + ticket.rows > bound)) break;
     tickets.push(ticket);
     rows += ticket.rows;
     if (rows >= bound) break;
   }
-  return { queue, variant: front.variant, size, rows, tickets, full: rows >= limit };
-}
-
-/** Rows in the leading run of the front's variant, counted up to `limit`. */
-function rowsAvailable(queue: ModelQueue, limit: number): number {
-  const variant = queue.front!.variant;
-  let rows = 0;
-  for (const ticket of queue.waiting()) {
-    if (ticket.variant !== variant) break;
-    rows += ticket.rows;
-    if (rows >= limit) return limit;
-  }
-  return rows;
+  return { queue, variant, size, rows, tickets, full: ended };
 }
 
 /**
- * The size with the least cost for each row it would serve; of equals, the one that serves more rows, then the smaller.
- * Six rows of a small model run once at size 8 instead of six times at size 1. Undefined while a size that could serve
- * the front has no known cost.
+ * Rows of the front's variant that wait in front, as many as fit into `limit`, and whether more could not join them:
+ * the limit is reached, or the next ticket has another variant or too many rows.
  */
-function cheapestSize(
-  { front, rules }: ModelQueue,
-  variant: number,
-  sizes: readonly number[],
-  available: number,
-): number | undefined {
-  let cheapest: number | undefined;
-  let mostRows = 0;
-  let leastCost = Number.POSITIVE_INFINITY;
-  for (const size of sizes) {
-    if (size < front!.rows) continue;
-    const costNs = rules.costNs(variant, size);
-    if (costNs === undefined) return undefined;
-    const rows = Math.min(available, size);
-    const costOfRow = costNs / rows;
-    if (costOfRow > leastCost || (costOfRow === leastCost && rows <= mostRows)) continue;
-    cheapest = size;
-    mostRows = rows;
-    leastCost = costOfRow;
+function frontRun(queue: ModelQueue, limit: number): { available: number; ended: boolean } {
+  const { variant } = queue.front!;
+  let available = 0;
+  for (const ticket of queue.waiting()) {
+    if (available > 0 && (ticket.variant !== variant || available + ticket.rows > limit)) {
+      return { available, ended: true };
+    }
+    available += ticket.rows;
+    if (available >= limit) return { available: limit, ended: true };
+  }
+  return { available, ended: false };
+}
+
+/** The size of `filled` and above with the least expected cost for each row it would serve; `filled` if unknown. */
+function cheapestFrom(filled: number, { front, rules }: ModelQueue, available: number): number {
+  const { variant } = front!;
+  const costOfRow = (size: number) => (rules.costNs(variant, size) ?? Number.NaN) / Math.min(available, size);
+  let cheapest = filled;
+  for (const size of rules.sizes[variant]!) {
+    if (size > filled && costOfRow(size) < costOfRow(cheapest)) cheapest = size;
   }
   return cheapest;
 }

@@ -13,16 +13,8 @@ export class QueueHeap {
   private readonly entries: Entry[] = [];
   private readonly positions = new Map<ModelQueue, number>();
 
-  get size(): number {
-    return this.entries.length;
-  }
-
   smallest(): Readonly<Entry> | undefined {
     return this.entries[0];
-  }
-
-  has(queue: ModelQueue): boolean {
-    return this.positions.has(queue);
   }
 
   /** Adds the queue, or changes its key. */

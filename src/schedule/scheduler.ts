@@ -26,23 +26,40 @@ export class Scheduler {
   }
 
   /**
-   * Queues `pieces` (row counts of one request, in order) as tickets, all or none.
-   * Errors: RESOURCE_EXHAUSTED when the model's queue is full.
+   * Queues `rows` rows of one request as tickets of at most `limit` rows each, in order, all or none.
+   * Errors: RESOURCE_EXHAUSTED when the model's queue has no room for them.
    */
-  enqueue(queue: ModelQueue, variant: number, pieces: readonly number[], nowNs: number, deadlineNs: number): Ticket[] {
+  enqueue(
+    queue: ModelQueue,
+    variant: number,
+    rows: number,
+    limit: number,
+    nowNs: number,
+    deadlineNs: number,
+  ): Ticket[] {
     const { name, maxQueueDepth } = queue.rules;
-    if (queue.depth + pieces.length > maxQueueDepth) {
+    const pieces = Math.ceil(rows / limit);
+    if (queue.depth + pieces > maxQueueDepth) {
+      const needs = pieces > 1 ? `, the request's ${rows} rows need ${pieces} executions` : "";
       throw new ServerError(
         "RESOURCE_EXHAUSTED",
-        `model '${name}': queue is full (${queue.depth} waiting, max_queue_depth ${maxQueueDepth})`,
+        `model '${name}': queue is full (${queue.depth} waiting, max_queue_depth ${maxQueueDepth}${needs})`,
       );
     }
-    const tickets = pieces.map((rows): Ticket => {
-      const sequence = this.sequence++;
-      const ticket: Ticket = { sequence, queue, variant, rows, enqueuedNs: nowNs, deadlineNs, state: "new" };
+    const tickets: Ticket[] = [];
+    for (let from = 0; from < rows; from += limit) {
+      const ticket: Ticket = {
+        sequence: this.sequence++,
+        queue,
+        variant,
+        rows: Math.min(limit, rows - from),
+        enqueuedNs: nowNs,
+        deadlineNs,
+        state: "new",
+      };
       queue.push(ticket);
-      return ticket;
-    });
+      tickets.push(ticket);
+    }
     this.update(queue, nowNs);
     return tickets;
   }
@@ -52,14 +69,6 @@ export class Scheduler {
     if (!ticket.queue.take(ticket, "removed")) return false;
     this.update(ticket.queue, nowNs);
     return true;
-  }
-
-  /** All waiting tickets of a queue, taken out for good: its model goes. */
-  removeAll(queue: ModelQueue): Ticket[] {
-    const tickets = [...queue.waiting()];
-    for (const ticket of tickets) queue.take(ticket, "removed");
-    this.update(queue, 0);
-    return tickets;
   }
 
   /**
@@ -76,7 +85,8 @@ export class Scheduler {
       const queue = this.discipline.choose(nowNs);
       if (!queue) break;
       this.expire(queue, nowNs, expired);
-      if (queue.depth === 0) continue;
+      // Without the tickets that were too late it may be another queue's turn, or time to wait for company.
+      if (this.discipline.choose(nowNs) !== queue) continue;
       const batch = planBatch(queue);
       if (fullOnly && !batch.full) return { kind: "idle", expired };
       for (const ticket of batch.tickets) queue.take(ticket, "taken");

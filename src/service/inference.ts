@@ -5,10 +5,13 @@
 
 import { ServerError } from "../base/errors.ts";
 import type { Call, Reply } from "../call/call.ts";
-import { type Inference, infer, refused } from "../infer/request.ts";
+import type { Inference } from "../infer/inference.ts";
+import { failed } from "../infer/outcome.ts";
+import { infer } from "../infer/request.ts";
 import type { Model } from "../model/model.ts";
 import type { CallContext } from "../net/rpc.ts";
 import type { UnaryReply } from "../net/unary.ts";
+import type { ByteSource } from "../tensor/byte-source.ts";
 import { type Transport, toCall } from "../wire/infer-call.ts";
 import { decodeInferRequest, type InferRequest } from "../wire/infer-request.ts";
 import { type EncodedReply, encodeInferResponse } from "../wire/infer-response.ts";
@@ -17,9 +20,8 @@ import type { UnaryHandler } from "./unary.ts";
 /** The handler of ModelInfer. Errors: those of wire/ for the request as such, and those of infer(). */
 export function modelInfer(inference: Inference): UnaryHandler {
   return async (bytes, context) => {
-    const transport = transportOf(context, inference.clock.nowNs());
-    const call = accept(inference, decodeInferRequest(bytes), transport);
-    return encode(await infer(inference, call));
+    const { model, call } = accept(inference, bytes, transportOf(context, inference.clock.nowNs()));
+    return encode(await infer(inference, model, call));
   };
 }
 
@@ -28,18 +30,18 @@ function transportOf(context: CallContext, arrivalNs: number): Transport {
   return { arrivalNs, deadlineNs, onCancel: (listener) => context.onCancel(() => listener()) };
 }
 
-/** The Call of a request that names a model: name, existence, then what the request says by itself, in this order. */
-function accept(inference: Inference, request: InferRequest, transport: Transport): Call {
+/** A request's Model and Call: it decodes, names a model that is there, then what it says by itself, in this order. */
+function accept(inference: Inference, bytes: ByteSource, transport: Transport): { model: Model; call: Call } {
+  let request: InferRequest | undefined;
   let model: Model | undefined;
   try {
+    request = decodeInferRequest(bytes);
     if (request.modelName === "") throw new ServerError("INVALID_ARGUMENT", "model_name is empty");
     model = inference.registry.bind(request.modelName);
-    return toCall(request, transport);
+    return { model, call: toCall(request, transport) };
   } catch (thrown) {
-    const error = ServerError.from(thrown, `model '${request.modelName}'`);
-    const { id, modelName } = request;
-    refused(inference, model, { id, modelName, arrivalNs: transport.arrivalNs }, error);
-    throw error;
+    const { id = "", modelName = "" } = request ?? {};
+    throw failed(inference, model, { id, modelName, arrivalNs: transport.arrivalNs }, thrown);
   }
 }
 

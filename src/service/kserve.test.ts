@@ -19,7 +19,7 @@ import { type FakeModelRecipe, type FakeServing, fakeServing } from "../../tests
 import { ServerError } from "../base/errors.ts";
 import type { RequestRecord } from "../base/request-log.ts";
 import { VERSION } from "../base/version.ts";
-import type { Inference } from "../infer/request.ts";
+import type { Inference } from "../infer/inference.ts";
 import type { UnaryReply } from "../net/unary.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import { kserveMethods } from "./kserve.ts";

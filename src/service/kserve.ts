@@ -6,7 +6,7 @@
 import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
 import { ServerError } from "../base/errors.ts";
 import type { DeviceInfo } from "../device/device.ts";
-import type { Inference } from "../infer/request.ts";
+import type { Inference } from "../infer/inference.ts";
 import { modelConfig } from "./config.ts";
 import { modelReady } from "./health.ts";
 import { modelInfer } from "./inference.ts";

@@ -47,6 +47,7 @@ export class Chunks implements ByteSource {
     if (start < 0 || end < start || end > this.byteLength) {
       throw new RangeError(`slice [${start}, ${end}) of ${this.byteLength} bytes`);
     }
+    if (end - start === this.byteLength) return this;
     if (this.chunks.length === 1) return Chunks.of(this.chunks[0]!.subarray(start, end));
     const picked: Uint8Array[] = [];
     let position = 0;

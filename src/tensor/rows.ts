@@ -3,7 +3,6 @@
 // A tensor with batch axis `a` is `outer` blocks (the axes before a), each of `extent` rows of `rowBytes` (the axes
 // after a). With a = 0, the usual case, outer is 1 and rows are contiguous. Used by infer/ (assemble, split).
 
-import { type ByteSource, Chunks } from "./byte-source.ts";
 import { type Dtype, sizeOf } from "./dtype.ts";
 import type { Shape } from "./shape.ts";
 
@@ -26,8 +25,8 @@ export function rowLayout(dtype: Dtype, shape: Shape, batchAxis: number): RowLay
  * Copies rows [from, from + count) of `source`, which has `sourceRows`, to row `at` of `target`, which has `targetRows`.
  */
 export function copyRows(
-  layout: RowLayout,
-  source: ByteSource,
+  { outer, rowBytes }: RowLayout,
+  source: Uint8Array,
   sourceRows: number,
   from: number,
   count: number,
@@ -35,46 +34,16 @@ export function copyRows(
   targetRows: number,
   at: number,
 ): void {
-  const { outer, rowBytes } = layout;
-  if (outer === 1 && count === sourceRows) {
-    source.copyTo(target, at * rowBytes);
-    return;
-  }
   for (let block = 0; block < outer; block++) {
     const start = (block * sourceRows + from) * rowBytes;
-    source.slice(start, start + count * rowBytes).copyTo(target, (block * targetRows + at) * rowBytes);
+    target.set(source.subarray(start, start + count * rowBytes), (block * targetRows + at) * rowBytes);
   }
 }
 
 /** Zeroes rows [from, rows) of `target`. */
-export function zeroRows(layout: RowLayout, target: Uint8Array, rows: number, from: number): void {
+export function zeroRows({ outer, rowBytes }: RowLayout, target: Uint8Array, rows: number, from: number): void {
   if (from >= rows) return;
-  const { outer, rowBytes } = layout;
   for (let block = 0; block < outer; block++) {
     target.fill(0, (block * rows + from) * rowBytes, (block + 1) * rows * rowBytes);
   }
-}
-
-/** Rows [from, from + count) of `tensor`, which has `rows`: a view each block, no copy. */
-export function viewRows(layout: RowLayout, tensor: Uint8Array, rows: number, from: number, count: number): Chunks {
-  const { outer, rowBytes } = layout;
-  const chunks: Uint8Array[] = [];
-  for (let block = 0; block < outer; block++) {
-    const start = (block * rows + from) * rowBytes;
-    chunks.push(tensor.subarray(start, start + count * rowBytes));
-  }
-  return Chunks.from(chunks);
-}
-
-/** Parts of one tensor, each with its own row count, joined along the batch axis: views only, block by block. */
-export function joinRows(layout: RowLayout, parts: readonly { rows: number; bytes: ByteSource }[]): ByteSource {
-  if (parts.length === 1) return parts[0]!.bytes;
-  const chunks: Uint8Array[] = [];
-  for (let block = 0; block < layout.outer; block++) {
-    for (const { rows, bytes } of parts) {
-      const size = rows * layout.rowBytes;
-      chunks.push(...bytes.slice(block * size, (block + 1) * size).chunks);
-    }
-  }
-  return Chunks.from(chunks);
 }

@@ -41,17 +41,6 @@ export function wireShape(spec: TensorSpec): number[] {
   return spec.axes.map((axis) => axis.size);
 }
 
-/** The shape with `batch` rows and the variable axes of `sizes`. Throws when a variable axis has no size. */
-export function concreteShape(spec: TensorSpec, batch: number, sizes: Readonly<Record<string, number>>): number[] {
-  return spec.axes.map((axis) => {
-    if (axis.kind === "batch") return batch;
-    if (axis.kind === "fixed") return axis.size;
-    const size = sizes[axis.letter];
-    if (size === undefined) throw new Error(`tensor '${spec.name}': no size for variable axis '${axis.letter}'`);
-    return size;
-  });
-}
-
 /** 1-based position of a wire axis as the manifest's author wrote it. */
 export function manifestAxis(spec: TensorSpec, wireAxis: number): number {
   return spec.reversed ? spec.axes.length - wireAxis : wireAxis + 1;

@@ -13,7 +13,7 @@ import { type DeviceOptions, openDevice } from "../device/open-device.ts";
 import { createHookPool, type HookPool } from "../hooks/pool.ts";
 import { Admission } from "../infer/admission.ts";
 import { Dispatcher } from "../infer/dispatch.ts";
-import type { Inference } from "../infer/request.ts";
+import type { Inference } from "../infer/inference.ts";
 import type { ModelHost } from "../model/load.ts";
 import { Registry } from "../model/registry.ts";
 import { Fifo } from "../schedule/fifo.ts";
@@ -40,7 +40,7 @@ export async function openCore(config: Config): Promise<Core> {
   );
   const registry = opened.use(new Registry());
   const scheduler = new Scheduler(new Fifo());
-  const dispatcher = new Dispatcher(device, scheduler, clock);
+  const dispatcher = new Dispatcher({ device, scheduler, clock, log, resultBytesMax: config.grpc.maxSendMsgBytes });
   const admission = new Admission(config.endpoints.maxInflightBytes);
   const requestLog = createRequestLog(config.logging.requests, config.logging.format);
   const { maxQueueDepth, models, costEmaAlpha } = config.scheduler;
@@ -65,7 +65,7 @@ export async function openCore(config: Config): Promise<Core> {
     registry,
     dispatcher,
     host,
-    inference: { registry, dispatcher, admission, clock, requestLog, unknownModel: new Map() },
+    inference: { registry, dispatcher, admission, clock, log, requestLog, unknownModel: new Map() },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

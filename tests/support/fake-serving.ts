@@ -14,7 +14,8 @@ import { FakeDevice, type FakeOptions } from "../../src/device/fake.ts";
 import type { HookPool } from "../../src/hooks/pool.ts";
 import { Admission } from "../../src/infer/admission.ts";
 import { Dispatcher } from "../../src/infer/dispatch.ts";
-import { type Inference, infer } from "../../src/infer/request.ts";
+import type { Inference } from "../../src/infer/inference.ts";
+import { infer } from "../../src/infer/request.ts";
 import { loadModel, type ModelHost, type ModelLimits } from "../../src/model/load.ts";
 import { Registry } from "../../src/model/registry.ts";
 import { Fifo } from "../../src/schedule/fifo.ts";
@@ -131,7 +132,8 @@ export async function fakeServing(
   const clock = new VirtualClock();
   const device = new FakeDevice({ clock, bandwidth: 1e10, compileNs: 0, executeNs: () => 1e6, ...options });
   const scheduler = new Scheduler(new Fifo());
-  const dispatcher = new Dispatcher(device, scheduler, clock);
+  const resultBytesMax = Number.POSITIVE_INFINITY;
+  const dispatcher = new Dispatcher({ device, scheduler, clock, log: silent, resultBytesMax });
   const registry = new Registry();
   const admission = new Admission(options.maxInflightBytes ?? Infinity);
   for (const recipe of recipes) {
@@ -143,6 +145,7 @@ export async function fakeServing(
     dispatcher,
     admission,
     clock,
+    log: silent,
     requestLog: undefined,
     unknownModel: new Map(),
   };
@@ -158,7 +161,7 @@ export async function fakeServing(
         cancel = listener;
       });
       open++;
-      const reply = infer(inference, call).finally(() => open--);
+      const reply = infer(inference, registry.bind(model), call).finally(() => open--);
       reply.catch(() => {});
       return { reply, cancel: () => cancel() };
     },
