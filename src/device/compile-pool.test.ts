@@ -67,9 +67,11 @@ describe.skipIf(plugin.path === undefined)("CompilePool", () => {
     expect(await other).toEqual({});
   });
 
-  test("refuses what waits when it is disposed", async () => {
+  test("refuses what waits when it is disposed, and what comes later", async () => {
     const closing = pool.compile(request("closing", program(7)));
     pool[Symbol.dispose]();
     expect(await closing.catch((thrown) => thrown.code)).toBe("UNAVAILABLE");
+    const late = pool.compile(request("late", program(8)));
+    expect(await late.catch((thrown) => thrown.code)).toBe("UNAVAILABLE");
   });
 });

@@ -39,10 +39,12 @@ export class CompilePool implements Disposable {
 
   /**
    * Compiles a module and stores it in the cache under its key, or says why it could not be stored.
-   * Errors: INVALID_ARGUMENT with the compiler's message; INTERNAL when the compiler died on it.
+   * Errors: INVALID_ARGUMENT with the compiler's message; INTERNAL when the compiler died on it; UNAVAILABLE once the
+   * pool is disposed, for a module that was on its way here too.
    */
   compile(request: CompileRequest): Promise<StoreOutcome> {
     return new Promise((resolve, reject) => {
+      if (this.disposed) return reject(shuttingDown());
       this.queue.push({ request, resolve, reject });
       this.assign();
     });
@@ -113,12 +115,14 @@ export class CompilePool implements Disposable {
 
   [Symbol.dispose](): void {
     this.disposed = true;
-    for (const { reject } of this.queue.splice(0)) {
-      reject(new ServerError("UNAVAILABLE", "the device is shutting down"));
-    }
+    for (const { reject } of this.queue.splice(0)) reject(shuttingDown());
     for (const worker of [...this.workers]) {
-      worker.job?.reject(new ServerError("UNAVAILABLE", "the device is shutting down"));
+      worker.job?.reject(shuttingDown());
       this.stop(worker);
     }
   }
+}
+
+function shuttingDown(): ServerError {
+  return new ServerError("UNAVAILABLE", "the device is shutting down");
 }
