@@ -16,11 +16,7 @@ const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 export async function runWorker(config: Config): Promise<number> {
   const { promise: ended, resolve: end } = Promise.withResolvers<number>();
   const startNs = systemClock.nowNs();
-  const server = await startServer(config, { onFault: () => end(1) }).catch((error: unknown) => {
-    log.error("cannot start", { error });
-    return undefined;
-  });
-  if (!server) return 1;
+  let server: Server | undefined;
   let draining = false;
   const onSignal = (signal: string) => {
     if (draining) {
@@ -29,9 +25,18 @@ export async function runWorker(config: Config): Promise<number> {
     }
     draining = true;
     log.info("draining", { signal, seconds: config.drainSeconds });
-    void server.drain().then(() => end(0));
+    if (server) void server.drain().then(() => end(0));
+    else end(0);
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
+  const starting = startServer(config, { onFault: () => end(1) }).catch((error: unknown) => {
+    log.error("cannot start", { error });
+    end(1);
+    return undefined;
+  });
+  // A signal does not wait for a device that is still being opened: nothing is in flight yet.
+  server = await Promise.race([starting, ended.then(() => undefined)]);
+  if (!server) return ended;
   void server.settled.then(
     ({ ready, unavailable }) => {
       if (draining) return;
