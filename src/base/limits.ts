@@ -176,5 +176,11 @@ export const HOOK_WATCH_NS = 20e6;
 
 // -- worker/
 
+/** Slabs hold the batches with the device and the replies that clients have not read yet; more waits its turn. */
+export const SLAB_POOL_BYTES_MAX = 2 ** 31;
+
+/** Bundles that load side by side: enough to keep the compile helpers busy, few enough to let the ports answer. */
+export const BUNDLE_LOADS_MAX = 4;
+
 /** What models, hooks and device get to go after the drain: unloading takes milliseconds, a batch under way its time. */
 export const CLOSE_NS_MAX = 5e9;

@@ -1,7 +1,7 @@
 // The request log: one line a finished request, on top of the log's own format and target.
 //
 // Lines are collected for one turn of the event loop and written together, since at 100,000 requests a second a system
-// call each would cost more than the requests. `off` costs nothing: the caller gets no function. Used by service/.
+// call each would cost more than the requests. `off` costs nothing: the caller gets no function. Called by infer/.
 
 import type { StatusCode } from "./errors.ts";
 import { createLogger, type LogFormat, type Logger, writeLogLines } from "./log.ts";

@@ -56,6 +56,9 @@ export function loadBundle(directory: string): Bundle {
     provenance,
     warnings: [
       ...nameWarnings(name, manifest),
+      ...(priorityLevels > 1
+        ? ["batching.priority_levels has no effect in this version: requests have no priorities"]
+        : []),
       ...manifest.warnings,
       ...warnings,
       ...weightsWarnings(entries, manifest),

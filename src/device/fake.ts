@@ -98,6 +98,11 @@ export class FakeDevice implements Device {
     this.operations = { ...fakeOperations, ...options.operations };
   }
 
+  /** Slabs that somebody holds: 0 when all replies are released. */
+  get slabsLeased(): number {
+    return this.pool.usage.leased;
+  }
+
   memoryStatistics(): MemoryStatistics {
     const inUse = this.weightBytes + this.inFlightBytes;
     return { inUse, peakInUse: this.peakBytes, limit: this.options.memoryBytes, poolBytes: undefined };

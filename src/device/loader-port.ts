@@ -52,6 +52,7 @@ export function threadLoader(onCrash: (error: ServerError) => void): LoaderPort 
   const thread = spawnThread("device/load.thread", { name: "device loader" });
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let sequence = 0;
+  let crash: ServerError | undefined;
   thread.onmessage = ({ data }: MessageEvent<LoaderAnswer>) => {
     const { resolve, reject } = waiting.get(data.id)!;
     waiting.delete(data.id);
@@ -59,12 +60,14 @@ export function threadLoader(onCrash: (error: ServerError) => void): LoaderPort 
     else resolve(data.value);
   };
   thread.onerror = (event) => {
-    const error = new ServerError("INTERNAL", `the device's loader thread died: ${event.message}`);
-    for (const { reject } of waiting.values()) reject(error);
+    if (crash) return;
+    crash = new ServerError("INTERNAL", `the device's loader thread died: ${event.message}`);
+    for (const { reject } of waiting.values()) reject(crash);
     waiting.clear();
-    onCrash(error);
+    onCrash(crash);
   };
   const call: LoaderPort["call"] = (method, ...args) => {
+    if (crash) return Promise.reject(crash);
     const answer = Promise.withResolvers<unknown>();
     waiting.set(++sequence, answer);
     thread.postMessage({ id: sequence, method, args } satisfies LoaderCall);
@@ -73,6 +76,8 @@ export function threadLoader(onCrash: (error: ServerError) => void): LoaderPort 
   return {
     call,
     async close() {
+      // What the dead thread held is lost with the device.
+      if (crash) return {};
       try {
         await call("close");
         return await call("held");

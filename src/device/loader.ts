@@ -2,7 +2,7 @@
 //
 // Its methods block and take and give plain data, so that one and the same class runs on the loader thread
 // (load.thread.ts), on the calling thread (`inspect`, tests), and in the compile child. Handles that it gives out are
-// native addresses; whoever holds one gives it back to the same loader. Used through thread-port.ts by pjrt.ts.
+// native addresses; whoever holds one gives it back to the same loader. Used through loader-port.ts by pjrt.ts.
 
 import { type Address, addressOf, liveHandles, NULL, offsetAddress } from "../../ffi/memory.ts";
 import { PjrtBuffer } from "../../ffi/pjrt/buffer.ts";

@@ -74,6 +74,7 @@ export function threadedRuns(target: LaunchTarget, onCrash: (error: ServerError)
   const { port1, port2 } = new MessageChannel();
   const send = (message: SubmitMessage) => submitter.postMessage(message);
   let sequence = 0;
+  let crash: ServerError | undefined;
 
   submitter.postMessage({ command: "open", target, completer: port1 } satisfies SubmitMessage, [port1]);
   completer.postMessage({ api: target.client.api, submitter: port2 } satisfies CompleterOpening, [port2]);
@@ -93,11 +94,12 @@ export function threadedRuns(target: LaunchTarget, onCrash: (error: ServerError)
   };
   for (const thread of [submitter, completer]) {
     thread.onerror = (event) => {
-      const error = new ServerError("INTERNAL", `a device thread died: ${event.message}`);
-      for (const { reject } of waiting.values()) reject(error);
+      if (crash) return;
+      crash = new ServerError("INTERNAL", `a device thread died: ${event.message}`);
+      for (const { reject } of waiting.values()) reject(crash);
       waiting.clear();
       closed.resolve([]);
-      onCrash(error);
+      onCrash(crash);
     };
   }
   return {
@@ -106,6 +108,7 @@ export function threadedRuns(target: LaunchTarget, onCrash: (error: ServerError)
     addWeights: (id, buffers) => send({ command: "addWeights", id, buffers }),
     removeWeights: (id) => send({ command: "removeWeights", id }),
     run(executableId, weightsId, slab, arenaOffset) {
+      if (crash) return Promise.reject(crash);
       const result = Promise.withResolvers<RunTiming>();
       waiting.set(++sequence, result);
       send([sequence, executableId, weightsId, slab, arenaOffset]);

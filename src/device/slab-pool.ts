@@ -2,7 +2,7 @@
 //
 // Invariant: the blocks that exist, leased or idle, never hold more than `boundBytes`. Blocks come in size classes four
 // to an octave, so that at most a fifth of a block lies unused and batches of similar size share blocks.
-// Both devices own one; native-memory.ts says where the real one's blocks come from.
+// Both devices own one; mapped-blocks.ts says where the real one's blocks come from.
 
 import { NULL } from "../../ffi/memory.ts";
 import type { Clock, Timer } from "../base/clock.ts";

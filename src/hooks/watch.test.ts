@@ -7,11 +7,16 @@ import { HookWatch, type Watched } from "./watch.ts";
 
 class Hook implements Watched {
   startNs: number | undefined;
+  /** Its order was given, its thread is still starting. */
+  starting = false;
   baselineBytes: number | undefined;
   constructor(
     readonly name: string,
-    readonly timeLimitMs = 1000,
+    private readonly limitMs = 1000,
   ) {}
+  get timeLimitMs(): number {
+    return this.starting || this.startNs !== undefined ? this.limitMs : Number.POSITIVE_INFINITY;
+  }
   runningNs(nowNs: number): number | undefined {
     return this.startNs === undefined ? undefined : nowNs - this.startNs;
   }
@@ -54,6 +59,22 @@ test("a hook over its limit is ended, the others run on; then nothing is watched
   look();
   look();
   expect(ended).toEqual(["short: time", "long: time"]);
+  expect(clock.nextNs()).toBeUndefined();
+});
+
+test("a hook whose thread is still starting is waited for, and then watched", () => {
+  const slow = new Hook("slow", 30);
+  const { clock, ended, run, look } = scene(slow);
+  slow.starting = true;
+  run(slow);
+  slow.startNs = undefined;
+  for (let looks = 0; looks < 10; looks++) look();
+  expect(ended).toEqual([]);
+  slow.startNs = clock.nowNs();
+  slow.starting = false;
+  look();
+  look();
+  expect(ended).toEqual(["slow: time"]);
   expect(clock.nextNs()).toBeUndefined();
 });
 

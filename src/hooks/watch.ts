@@ -11,6 +11,7 @@ import { HOOK_WATCH_NS } from "../base/limits.ts";
 export interface Watched {
   /** For how long its present order has run; undefined while there is none. */
   runningNs(nowNs: number): number | undefined;
+  /** Infinity while nothing is asked of it. */
   readonly timeLimitMs: number;
   /** Resident memory when the watch first saw the present order; the watch sets it. */
   baselineBytes: number | undefined;
@@ -48,11 +49,8 @@ export class HookWatch<W extends Watched> implements Disposable {
       running.filter((each) => !late.includes(each)),
       nowNs,
     );
-    for (const each of this.options.watched()) {
-      if (each.runningNs(nowNs) === undefined) continue;
-      this.start();
-      return;
-    }
+    // A thread that still starts runs nothing yet, but its order is due: the watch must not end before it has begun.
+    for (const { timeLimitMs } of this.options.watched()) if (timeLimitMs < Number.POSITIVE_INFINITY) this.start();
   }
 
   private lookAtMemory(running: readonly W[], nowNs: number): void {

@@ -2,12 +2,17 @@
 import { expect, test } from "bun:test";
 import { fakeServing, values } from "../../tests/support/fake-serving.ts";
 import { ServerError } from "../base/errors.ts";
+import type { Reply } from "../call/call.ts";
 
 const counting = (rows: number, first: number, width = 4) => Array.from({ length: rows * width }, (_, i) => first + i);
 
-async function codeOf(promise: Promise<unknown>): Promise<string> {
+/** The status of a request; a reply is released. */
+async function codeOf(promise: Promise<Reply>): Promise<string> {
   return promise.then(
-    () => "OK",
+    (reply) => {
+      reply.release();
+      return "OK";
+    },
     (error) => (error instanceof ServerError ? error.code : String(error)),
   );
 }
@@ -137,4 +142,71 @@ test("while the device is busy a batch waits to fill; it is committed when full 
   await serving.settle();
   for (const { reply } of sent) values(await reply);
   expect(serving.device.counts.executed).toBe(3);
+});
+
+test("a split request never holds a slab while it waits for the next: others go on however small the pool", async () => {
+  // Room for two slabs of the smallest class; the request has twenty pieces.
+  await using serving = await fakeServing([{ name: "m", sizes: [1] }], { slabBytes: 16 << 10 });
+  const split = serving.send("m", 20, 5);
+  const other = serving.send("m", 1, 900);
+  await serving.settle();
+  expect(values(await split.reply)).toEqual(counting(20, 5));
+  expect(values(await other.reply)).toEqual(counting(1, 900));
+});
+
+test("a request is split by the largest size of its own variant", async () => {
+  await using serving = await fakeServing([{ name: "m", variants: { 2: [1, 4], 3: [1, 16] } }]);
+  const sent = [2, 3].map((width) => serving.send("m", 6, width, { width }));
+  await serving.settle();
+  for (const [index, width] of [2, 3].entries()) {
+    expect(values(await sent[index]!.reply)).toEqual(counting(6, width, width));
+  }
+  const unknown = serving.send("m", 1, 0, { width: 5 });
+  await serving.settle();
+  expect(await unknown.reply.catch((error) => error.message)).toContain("expected one of {d: 2}, {d: 3}");
+});
+
+test("rows along an inner axis are placed, padded, split and rejoined", async () => {
+  await using serving = await fakeServing([{ name: "m", sizes: [1, 4], rowsLast: true }]);
+  // [width, rows]: the value at (d, n) is first + d * rows + n.
+  const sent = [serving.send("m", 1, 10), serving.send("m", 3, 20), serving.send("m", 9, 100)];
+  await serving.settle();
+  for (const [index, [rows, first]] of [
+    [1, 10],
+    [3, 20],
+    [9, 100],
+  ].entries()) {
+    const answer = await sent[index]!.reply;
+    expect(answer.outputs[0]!.shape).toEqual([4, rows!]);
+    expect(values(answer)).toEqual(counting(rows!, first!));
+  }
+});
+
+test("rows are counted against the queue before anything is made for them", async () => {
+  await using serving = await fakeServing([{ name: "m", sizes: [1], limits: { maxQueueDepth: 10 } }]);
+  const { reply } = serving.send("m", 100_000, 0);
+  await serving.settle();
+  expect(await reply.catch((error) => error.message)).toContain("rows need 100000 executions");
+});
+
+test("results that no reply could carry are refused before they are computed", async () => {
+  await using serving = await fakeServing([{ name: "m", sizes: [1, 64] }], { resultBytesMax: 320 });
+  const sent = [serving.send("m", 20), serving.send("m", 21)];
+  await serving.settle();
+  expect(await codeOf(sent[0]!.reply)).toBe("OK");
+  expect(await codeOf(sent[1]!.reply)).toBe("RESOURCE_EXHAUSTED");
+});
+
+test("a defect goes to the log with its cause, and the client gets INTERNAL", async () => {
+  await using serving = await fakeServing([{ name: "m", sizes: [1], operation: "broken" }], {
+    operations: {
+      broken() {
+        throw new TypeError("undefined is not a function");
+      },
+    },
+  });
+  const { reply } = serving.send("m", 1);
+  await serving.settle();
+  expect(await codeOf(reply)).toBe("INTERNAL");
+  expect(serving.logged.join("")).toContain("undefined is not a function");
 });

@@ -1,11 +1,12 @@
-// The repository: every bundle of the model directories, loaded once, side by side, each on its own account.
+// The repository: every bundle of the model directories, loaded once, a few at a time, each on its own account.
 //
 // A bundle that is broken becomes an unavailable entry with its reason; it stops nobody. Called by worker/ at start;
 // the set of models is fixed from then on (model_control_mode static).
 
 import { messageOf } from "../base/errors.ts";
+import { BUNDLE_LOADS_MAX } from "../base/limits.ts";
 import type { Bundle } from "../bundle/bundle.ts";
-import { discoverBundles, readCandidate } from "../bundle/discover.ts";
+import { type Candidate, discoverBundles, readCandidate } from "../bundle/discover.ts";
 import { loadModel, type ModelHost } from "./load.ts";
 import type { Registry } from "./registry.ts";
 
@@ -31,21 +32,28 @@ export async function loadRepository(options: RepositoryOptions, registry: Regis
   for (const { error } of wanted) if (error) log.error("bundle ignored", { error });
   const candidatesByName = wanted.filter(({ error }) => !error);
   for (const { name } of candidatesByName) registry.begin(name);
-  await Promise.all(
-    candidatesByName.map(async (candidate) => {
-      const { name } = candidate;
-      try {
-        const { bundle, error } = readCandidate(candidate);
-        if (!bundle) throw error;
-        await load(bundle, registry, host);
-      } catch (thrown) {
-        // The server was stopped while it loaded: nothing is wrong with the bundle.
-        if (registry.closed) return;
-        registry.refuse(name, messageOf(thrown));
-        log.error("model unavailable", { model: name, error: thrown });
-      }
-    }),
-  );
+  const waiting = candidatesByName.values();
+  await Promise.all(Array.from({ length: BUNDLE_LOADS_MAX }, () => loadInTurn(waiting, registry, host)));
+}
+
+/** Loads candidates one after another until none is left; several calls share the list. */
+async function loadInTurn(waiting: Iterator<Candidate>, registry: Registry, host: ModelHost): Promise<void> {
+  for (let next = waiting.next(); !next.done && !registry.closed; next = waiting.next()) {
+    const candidate = next.value;
+    const { name } = candidate;
+    // Reading a bundle takes its time on this thread: the ports get a turn before each.
+    await new Promise<void>((resolve) => host.clock.soon(resolve));
+    try {
+      const { bundle, error } = readCandidate(candidate);
+      if (!bundle) throw error;
+      await load(bundle, registry, host);
+    } catch (thrown) {
+      // The server was stopped while it loaded: nothing is wrong with the bundle.
+      if (registry.closed) return;
+      registry.refuse(name, messageOf(thrown));
+      host.log.error("model unavailable", { model: name, error: thrown });
+    }
+  }
 }
 
 /** Loads one bundle into the registry. Errors: as loadModel. */

@@ -1,6 +1,6 @@
 // ModelStatistics: a model's counters in Triton's shape, which its clients and load tools difference over time.
 //
-// compute_infer is the device's time, compute_input and compute_output what surrounds it (hooks, assembly). Only batch
+// compute_infer is the device's time, compute_input assembly and upload, compute_output the download; hooks are in none. Only batch
 // sizes that were executed are listed; their input and output parts are not told apart, so they stay unset.
 // Used by kserve.ts.
 

@@ -1,9 +1,10 @@
 // Core: everything between the sockets and the device, put together from a Config.
 //
 // Models load into it, requests run through its Inference. The server (server.ts) puts ports before it; the CLI's
-// in-process commands use it bare. Disposing waits for nothing: drain first.
+// in-process commands use it bare. Disposing waits for what is with the device; let calls end first.
 
 import { systemClock } from "../base/clock.ts";
+import { SLAB_POOL_BYTES_MAX } from "../base/limits.ts";
 import { log } from "../base/log.ts";
 import { createRequestLog } from "../base/request-log.ts";
 import type { Config } from "../config/config.ts";
@@ -18,9 +19,6 @@ import type { ModelHost } from "../model/load.ts";
 import { Registry } from "../model/registry.ts";
 import { Fifo } from "../schedule/fifo.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
-
-// Slabs hold the batches with the device and the replies that clients have not read yet; more waits its turn.
-const SLAB_BYTES_MAX = 2 ** 31;
 
 export interface Core extends AsyncDisposable {
   readonly device: Device;
@@ -89,7 +87,7 @@ function deviceOptions(config: Config, backend: "cpu" | "cuda"): DeviceOptions {
     ordinal: deviceOrdinal,
     plugin: plugin || undefined,
     cacheDirectory: config.cacheDir,
-    slabBytes: SLAB_BYTES_MAX,
+    slabBytes: SLAB_POOL_BYTES_MAX,
     memoryFraction: memFraction,
     preallocate,
     allocator: allocator === "default" ? undefined : allocator,

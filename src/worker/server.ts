@@ -46,6 +46,11 @@ export async function startServer(config: Config, events: { onFault(): void }): 
   const metrics = openMetrics(config, state);
   if (metrics) opened.defer(() => metrics.stop());
   const core = opened.use(await openCore(config));
+  // Before what serves them goes, calls end and readiness is over; disposing runs from the last line to the first.
+  opened.defer(() => {
+    state.ready = false;
+    grpc.stop();
+  });
   state.core = core;
   core.device.onFault = (error) => {
     log.error("device lost", { error });

@@ -3,12 +3,11 @@
 // `fakeServing()` gives an Inference with models of one f32 input `x` [n,width] and output `y`; `settle()` turns the
 // clock until every request is answered. Used by tests of infer/ and by the simulation.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { VirtualClock } from "../../src/base/clock.ts";
-import { createLogger } from "../../src/base/log.ts";
-import type { Bundle } from "../../src/bundle/bundle.ts";
+import { type Clock, VirtualClock } from "../../src/base/clock.ts";
+import { createLogger, type Logger } from "../../src/base/log.ts";
 import { type Call, NO_PARAMETERS, type Parameters, type Reply } from "../../src/call/call.ts";
 import { FakeDevice, type FakeOptions } from "../../src/device/fake.ts";
 import type { HookPool } from "../../src/hooks/pool.ts";
@@ -16,33 +15,14 @@ import { Admission } from "../../src/infer/admission.ts";
 import { Dispatcher } from "../../src/infer/dispatch.ts";
 import type { Inference } from "../../src/infer/inference.ts";
 import { infer } from "../../src/infer/request.ts";
-import { loadModel, type ModelHost, type ModelLimits } from "../../src/model/load.ts";
+import { loadModel, type ModelHost } from "../../src/model/load.ts";
 import { Registry } from "../../src/model/registry.ts";
 import { Fifo } from "../../src/schedule/fifo.ts";
 import { Scheduler } from "../../src/schedule/scheduler.ts";
 import { Chunks } from "../../src/tensor/byte-source.ts";
-import type { TensorSpec } from "../../src/tensor/signature.ts";
+import { DEFAULT_WIDTH, type FakeModelRecipe, fakeBundle, shapeOf } from "./fake-bundle.ts";
 
-export interface FakeModelRecipe {
-  readonly name: string;
-  readonly sizes: readonly number[];
-  readonly width?: number;
-  readonly costNs?: number;
-  /** A named operation of the device; `identity` by default. */
-  readonly operation?: string;
-  readonly limits?: Partial<ModelLimits>;
-}
-
-export interface FakeServing extends AsyncDisposable {
-  readonly clock: VirtualClock;
-  readonly device: FakeDevice;
-  readonly inference: Inference;
-  readonly dispatcher: Dispatcher;
-  /** Sends `rows` rows, the values counting up from `first`; the client can cancel by calling `cancel`. */
-  send(model: string, rows: number, first?: number, options?: SendOptions): Sent;
-  /** Turns the clock until nothing is left to happen. */
-  settle(): Promise<void>;
-}
+export type { FakeModelRecipe } from "./fake-bundle.ts";
 
 export interface SendOptions {
   readonly width?: number;
@@ -55,54 +35,19 @@ export interface Sent {
   readonly cancel: () => void;
 }
 
-const silent = createLogger({ level: "error", format: "json", write: () => {} });
-
-function spec(name: string, width: number): TensorSpec {
-  const axes = [
-    { letter: "n", kind: "batch", size: -1 },
-    { letter: "d", kind: "fixed", size: width },
-  ] as const;
-  return { name, dtype: "f32", axes, batchAxis: 0, reversed: false };
-}
-
-function fakeBundle(directory: string, recipe: FakeModelRecipe): Bundle {
-  const width = recipe.width ?? 4;
-  const modules = recipe.sizes.map((batchSize) => {
-    const path = join(directory, `${recipe.name}.b${batchSize}.json`);
-    const type = { dtype: "f32", shape: [batchSize, width] };
-    const { operation = "identity", costNs } = recipe;
-    writeFileSync(path, JSON.stringify({ parameters: [type], results: [type], operation, costNs }));
-    return { variant: 0, batchSize, path };
-  });
-  const signature = { inputs: [spec("x", width)], outputs: [spec("y", width)] };
-  return {
-    name: recipe.name,
-    directory,
-    formatVersion: "3.0",
-    description: "",
-    executable: signature,
-    client: signature,
-    variants: [{ sizes: {} }],
-    modules,
-    weights: { file: undefined, arguments: [] },
-    compiledBatchSizes: recipe.sizes,
-    maxQueueDelayUs: 0,
-    priorityLevels: 1,
-    warmup: false,
-    compileOptions: {},
-    hooks: undefined,
-    provenance: {},
-    warnings: [],
-  };
-}
-
-function hostOf(recipe: FakeModelRecipe, device: FakeDevice, scheduler: Scheduler, clock: VirtualClock): ModelHost {
+function hostOf(
+  recipe: FakeModelRecipe,
+  device: FakeDevice,
+  scheduler: Scheduler,
+  clock: Clock,
+  log: Logger,
+): ModelHost {
   const limits = { maxBatchSize: Infinity, maxQueueDepth: 1e6, maxQueueDelayUs: undefined, ...recipe.limits };
   return {
     device,
     scheduler,
     clock,
-    log: silent,
+    log,
     limits: () => limits,
     costEmaAlpha: 0.2,
     hooks: undefined as unknown as HookPool,
@@ -110,75 +55,96 @@ function hostOf(recipe: FakeModelRecipe, device: FakeDevice, scheduler: Schedule
   };
 }
 
-function callOf(
-  modelName: string,
-  rows: number,
-  first: number,
-  arrivalNs: number,
-  { width = 4, deadlineNs, parameters = NO_PARAMETERS }: SendOptions,
-  onCancel: Call["onCancel"],
-): Call {
-  const numbers = Float32Array.from({ length: rows * width }, (_, index) => first + index);
-  const data = Chunks.of(new Uint8Array(numbers.buffer));
-  const inputs = [{ name: "x", dtype: "f32", shape: [rows, width], data }] as const;
-  return { modelName, id: "", parameters, inputs, requestedOutputs: [], arrivalNs, deadlineNs, onCancel };
+export interface FakeServingOptions extends Partial<FakeOptions> {
+  readonly maxInflightBytes?: number;
+  readonly resultBytesMax?: number;
 }
 
+/** Opens a server without sockets, with a model for each recipe. */
 export async function fakeServing(
   recipes: readonly FakeModelRecipe[],
-  options: Partial<FakeOptions> & { maxInflightBytes?: number } = {},
+  options: FakeServingOptions = {},
 ): Promise<FakeServing> {
-  const directory = mkdtempSync(join(tmpdir(), "xlaserver-fake-"));
-  const clock = new VirtualClock();
-  const device = new FakeDevice({ clock, bandwidth: 1e10, compileNs: 0, executeNs: () => 1e6, ...options });
-  const scheduler = new Scheduler(new Fifo());
-  const resultBytesMax = Number.POSITIVE_INFINITY;
-  const dispatcher = new Dispatcher({ device, scheduler, clock, log: silent, resultBytesMax });
-  const registry = new Registry();
-  const admission = new Admission(options.maxInflightBytes ?? Infinity);
-  for (const recipe of recipes) {
-    const host = hostOf(recipe, device, scheduler, clock);
-    registry.admit(await loadModel(fakeBundle(directory, recipe), 1, host));
+  const serving = new FakeServing(options);
+  for (const recipe of recipes) await serving.add(recipe);
+  return serving;
+}
+
+export class FakeServing implements AsyncDisposable {
+  readonly clock = new VirtualClock();
+  readonly device: FakeDevice;
+  readonly inference: Inference;
+  /** Every line of the log. */
+  readonly logged: string[] = [];
+  private readonly directory = mkdtempSync(join(tmpdir(), "xlaserver-fake-"));
+  private readonly scheduler = new Scheduler(new Fifo());
+  private readonly recipes = new Map<string, FakeModelRecipe>();
+  private readonly log = createLogger({ level: "error", format: "json", write: (line) => this.logged.push(line) });
+  private open = 0;
+
+  constructor(options: FakeServingOptions) {
+    const { clock, log, scheduler } = this;
+    const { resultBytesMax = Infinity, maxInflightBytes = Infinity } = options;
+    this.device = new FakeDevice({ clock, bandwidth: 1e10, compileNs: 0, executeNs: () => 1e6, ...options });
+    this.inference = {
+      registry: new Registry(),
+      dispatcher: new Dispatcher({ device: this.device, scheduler, clock, log, resultBytesMax }),
+      admission: new Admission(maxInflightBytes),
+      clock,
+      log,
+      requestLog: undefined,
+      unknownModel: new Map(),
+    };
   }
-  const inference: Inference = {
-    registry,
-    dispatcher,
-    admission,
-    clock,
-    log: silent,
-    requestLog: undefined,
-    unknownModel: new Map(),
-  };
-  let open = 0;
-  return {
-    clock,
-    device,
-    inference,
-    dispatcher,
-    send(model, rows, first = 0, options = {}) {
-      let cancel = () => {};
-      const call = callOf(model, rows, first, clock.nowNs(), options, (listener) => {
+
+  async add(recipe: FakeModelRecipe): Promise<void> {
+    this.recipes.set(recipe.name, recipe);
+    const host = hostOf(recipe, this.device, this.scheduler, this.clock, this.log);
+    this.inference.registry.admit(await loadModel(fakeBundle(this.directory, recipe), 1, host));
+  }
+
+  /** Sends `rows` rows, the values counting up from `first`; the client can cancel by calling `cancel`. */
+  send(name: string, rows: number, first = 0, options: SendOptions = {}): Sent {
+    const { width = DEFAULT_WIDTH, deadlineNs, parameters = NO_PARAMETERS } = options;
+    const numbers = Float32Array.from({ length: rows * width }, (_, index) => first + index);
+    const data = Chunks.of(new Uint8Array(numbers.buffer));
+    let cancel = () => {};
+    const call: Call = {
+      modelName: name,
+      id: "",
+      parameters,
+      inputs: [{ name: "x", dtype: "f32", shape: shapeOf(this.recipes.get(name)!, rows, width), data }],
+      requestedOutputs: [],
+      arrivalNs: this.clock.nowNs(),
+      deadlineNs,
+      onCancel: (listener) => {
         cancel = listener;
-      });
-      open++;
-      const reply = infer(inference, registry.bind(model), call).finally(() => open--);
-      reply.catch(() => {});
-      return { reply, cancel: () => cancel() };
-    },
-    async settle() {
+      },
+    };
+    this.open++;
+    const reply = infer(this.inference, this.inference.registry.bind(name), call).finally(() => this.open--);
+    reply.catch(() => {});
+    return { reply, cancel: () => cancel() };
+  }
+
+  /** Turns the clock until nothing is left to happen. Throws when a request waits for something that never will. */
+  async settle(): Promise<void> {
+    for (;;) {
       // Promise chains between two timers are short; a turn of the real event loop runs them out.
-      for (;;) {
-        await new Promise((resolve) => setImmediate(resolve));
-        if (open === 0 && clock.nextNs() === undefined) return;
-        if (!clock.step() && open > 0) throw new Error(`${open} requests wait for something that never happens`);
-      }
-    },
-    async [Symbol.asyncDispose]() {
-      await registry[Symbol.asyncDispose]();
-      await device[Symbol.asyncDispose]();
-      rmSync(directory, { recursive: true });
-    },
-  };
+      await new Promise((resolve) => setImmediate(resolve));
+      if (this.open === 0 && this.clock.nextNs() === undefined) return;
+      if (!this.clock.step() && this.open > 0) throw new Error(`${this.open} requests wait for what never happens`);
+    }
+  }
+
+  /** Throws when a slab is still leased: a reply that nobody released, or a leak. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.inference.registry[Symbol.asyncDispose]();
+    const { slabsLeased } = this.device;
+    await this.device[Symbol.asyncDispose]();
+    rmSync(this.directory, { recursive: true });
+    if (slabsLeased > 0) throw new Error(`${slabsLeased} slabs are still leased`);
+  }
 }
 
 /** A reply's only output as numbers; releases the reply. */
