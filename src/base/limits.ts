@@ -152,6 +152,9 @@ export const IDLE_FRAMES_PER_SECOND_MAX = 2_000;
 /** A connection with queued replies that takes no byte for this long has stalled: far above a round trip. */
 export const STALL_NS = 100e6;
 
+/** So many stalls on end, 30 seconds, and a connection whose replies still hold others' memory is ended. */
+export const STALLS_MAX = 300;
+
 /** What one stalled connection may hold in copied replies; beyond it replies wait in the memory they came in. */
 export const STALLED_REPLY_BYTES_MAX = 16 * 2 ** 20;
 

@@ -265,6 +265,25 @@ describe("sending", () => {
     expect(released).toBe(40);
   });
 
+  test("a peer that never reads what does not fit into copies is given up, one that reads a little is not", () => {
+    for (const reads of [0, 1]) {
+      const peer = new Peer({ streamsMax: 100 });
+      peer.send(setting(4, 2 ** 30), windowUpdate(0, 2 ** 30));
+      peer.appetite = 0;
+      let released = 0;
+      for (let id = 1; id < 80; id += 2)
+        peer.open(id, true).sendData([new Uint8Array(2 ** 20)], 2 ** 20, () => released++);
+      peer.connection.flush();
+      for (let second = 0; second < 40; second++) {
+        peer.appetite = reads;
+        peer.connection.drained();
+        peer.clock.advance(1e9);
+      }
+      expect([released, peer.terminated]).toEqual(reads === 0 ? [40, true] : [16, false]);
+      peer.connection.lost();
+    }
+  });
+
   test("a peer with large frames gets large pieces unchanged, however little it takes at a time", () => {
     const peer = new Peer();
     peer.send(setting(5, 1_000_000), setting(4, 10_000_000), windowUpdate(0, 10_000_000));

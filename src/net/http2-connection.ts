@@ -85,7 +85,9 @@ export class Http2Connection {
     this.sender = new Sender(transport, this);
     this.headers = new HeaderBlocks(limits.headerListBytesMax);
     this.floods = new FloodGauge(clock);
-    this.stalls = new StallGuard(this.sender, this.streams, clock);
+    this.stalls = new StallGuard(this.sender, this.streams, clock, () =>
+      this.fail(H2_ERROR.ENHANCE_YOUR_CALM, "replies are not read"),
+    );
     // MAX_FRAME_SIZE is large for DATA only: a larger HEADERS frame would carry a list above its bound in any case.
     const controlBytesMax = Math.max(limits.headerListBytesMax, DEFAULT_FRAME_BYTES);
     this.reader = new FrameReader(this, true, FRAME_BYTES_MAX, controlBytesMax);
