@@ -56,7 +56,7 @@ export const CONTENTS_PIECES_MAX = 16;
  * A tensor made from typed lists of integers or strings: they are decoded one by one, some 10 ns each, on the main
  * thread, and a byte on the wire can become eight. Larger ones must come raw.
  */
-export const TYPED_TENSOR_BYTES_MAX = 64 * 2 ** 20;
+export const TYPED_TENSOR_BYTES_MAX = 16 * 2 ** 20;
 
 /** Elements of a BYTES tensor: each becomes an object of some 100 bytes in front of a hook. */
 export const STRING_ELEMENTS_MAX = 2 ** 20;

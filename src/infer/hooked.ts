@@ -9,6 +9,7 @@ import type { HookRun, HookState } from "../hooks/pool.ts";
 import type { Model } from "../model/model.ts";
 import { wireName } from "../tensor/dtype.ts";
 import type { Lifetime } from "./lifetime.ts";
+import { checkBytes } from "./validate.ts";
 
 /** What both hooks of one request share. */
 export interface Hooked {
@@ -37,7 +38,9 @@ export async function preprocess(
   }
   statistics.preprocessing++;
   try {
-    return await follow(model.hooks!.preprocess(inputs, hookRequest(hooked)), hooked);
+    const made = await follow(model.hooks!.preprocess(inputs, hookRequest(hooked)), hooked);
+    for (const tensor of made) checkBytes(model, "preprocess", tensor);
+    return made;
   } finally {
     statistics.preprocessing--;
   }
@@ -53,7 +56,9 @@ export async function postprocess(
   hooked: Hooked,
 ): Promise<readonly CallTensor[]> {
   const made = await follow(model.hooks!.postprocess(outputs, hookRequest(hooked)), hooked);
-  for (const { name, dtype } of made) {
+  for (const tensor of made) {
+    const { name, dtype } = tensor;
+    checkBytes(model, "postprocess", tensor);
     if (wireName(dtype) !== undefined) continue;
     const problem = `output '${name}': expected a dtype that clients can receive, received ${dtype}`;
     throw new ServerError("INTERNAL", `model '${model.name}': postprocess hook: ${problem}`);

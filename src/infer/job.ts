@@ -10,7 +10,7 @@ import type { Placed } from "./assemble.ts";
 import type { Checked } from "./checked.ts";
 import { emptyResults, gatherResults, hasViews, type Result, viewResults } from "./split.ts";
 
-/** Where a request's time went, in nanoseconds; of its slowest part where it was split. */
+/** Where a request's time went, in nanoseconds; where it was split, until its first piece ran and that of all pieces. */
 export interface Timing {
   readonly queueNs: number;
   /** Assemble and upload. */
@@ -29,6 +29,15 @@ export interface Executed {
 }
 
 const NOTHING_TO_RELEASE = () => {};
+
+function merge(a: Timing, b: Timing): Timing {
+  return {
+    queueNs: Math.min(a.queueNs, b.queueNs),
+    inputNs: a.inputNs + b.inputNs,
+    executeNs: a.executeNs + b.executeNs,
+    outputNs: a.outputNs + b.outputNs,
+  };
+}
 
 export class Job {
   readonly done: Promise<Executed>;
@@ -73,7 +82,7 @@ export class Job {
     }
     this.gathered ??= emptyResults(unit, this.request.rows);
     gatherResults(unit, placed, slab, this.request.rows, this.gathered.bytes);
-    if (timing.queueNs + timing.executeNs >= this.timing.queueNs + this.timing.executeNs) this.timing = timing;
+    this.timing = this.missing === this.tickets.length ? timing : merge(this.timing, timing);
     if (--this.missing > 0) return;
     const { results } = this.gathered;
     this.succeed({ results, timing: this.timing, batchSize: unit.batchSize, release: NOTHING_TO_RELEASE });

@@ -8,7 +8,7 @@ import type { Variant } from "../bundle/bundle.ts";
 import type { Call, CallTensor } from "../call/call.ts";
 import type { Model } from "../model/model.ts";
 import { wireName } from "../tensor/dtype.ts";
-import { formatShape, sameShape } from "../tensor/shape.ts";
+import { byteCount, formatShape, sameShape } from "../tensor/shape.ts";
 import { manifestAxis, type TensorSpec } from "../tensor/signature.ts";
 import type { Checked } from "./checked.ts";
 
@@ -77,6 +77,14 @@ function checkTensor(model: Model, spec: TensorSpec, tensor: CallTensor, origin:
       throw wrong(model, origin, `input '${spec.name}': ${name}: expected at least 1, received ${extent}`);
     }
   }
+}
+
+/** What a hook returned must have the bytes that it says: a slab holds others' rows behind a shorter tensor's. */
+export function checkBytes(model: Model, hook: string, { name, dtype, shape, data }: CallTensor): void {
+  const expected = byteCount(dtype, shape);
+  if (expected === undefined || expected === data.byteLength) return;
+  const problem = `tensor '${name}': expected ${expected} bytes for ${dtype}${formatShape(shape)}, received ${data.byteLength}`;
+  throw new ServerError("INTERNAL", `model '${model.name}': ${hook} hook: ${problem}`);
 }
 
 /** Throws INVALID_ARGUMENT when an output is asked for that the model does not declare. */

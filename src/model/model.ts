@@ -6,7 +6,7 @@
 import type { Bundle } from "../bundle/bundle.ts";
 import type { Weights } from "../device/device.ts";
 import type { HookSet } from "../hooks/pool.ts";
-import type { ModelQueue } from "../schedule/ticket.ts";
+import { type ModelQueue, rowLimit } from "../schedule/ticket.ts";
 import type { ModelStatistics } from "./statistics.ts";
 import type { Unit } from "./unit.ts";
 
@@ -31,13 +31,13 @@ export function unitOf(model: Model, variant: number, batchSize: number): Unit {
 
 /** Rows that one execution of a variant takes at most; Infinity when a request is never split. */
 export function rowsMax(model: Model, variant: number): number {
-  const { coalescable, sizes, maxBatchSize } = model.queue.rules;
-  return coalescable ? Math.min(sizes[variant]!.at(-1)!, maxBatchSize) : Number.POSITIVE_INFINITY;
+  const { rules } = model.queue;
+  return rules.coalescable ? rowLimit(rules, variant) : Number.POSITIVE_INFINITY;
 }
 
 /** The largest batch one execution takes; 0 when requests are never coalesced. */
 export function maxBatchSize(model: Model): number {
   const { rules } = model.queue;
   if (!rules.coalescable) return 0;
-  return Math.min(Math.max(...rules.sizes.map((sizes) => sizes.at(-1)!)), rules.maxBatchSize);
+  return Math.max(...rules.sizes.map((_, variant) => rowLimit(rules, variant)));
 }

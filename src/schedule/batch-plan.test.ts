@@ -75,7 +75,7 @@ test("a batch is full when no later row could join it", () => {
   expect(full([1, 1], [1, 4], [0, 1])).toBe(true);
   expect(full([3, 3], [4])).toBe(true);
   expect(full([1, 1], [1, 8], [], 2)).toBe(true);
-  expect(full([2], [1, 8], [], 3)).toBe(false);
+  expect(full([1], [2, 8], [], 3)).toBe(false);
 });
 
 test("only the leading run of the front's variant is taken", () => {

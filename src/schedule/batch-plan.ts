@@ -6,7 +6,7 @@
 // rows of a small model run once at size 8 instead of six times at size 1. A size that rows fill is never passed over,
 // so a wrong estimate is soon measured anew. Called by Scheduler.
 
-import type { Batch, ModelQueue, Ticket } from "./ticket.ts";
+import { type Batch, type ModelQueue, rowLimit, type Ticket } from "./ticket.ts";
 
 /** The batch that the front of a queue would make now. The queue must not be empty; nothing is taken out yet. */
 export function planBatch(queue: ModelQueue): Batch {
@@ -18,7 +18,7 @@ export function planBatch(queue: ModelQueue): Batch {
     const size = sizes[0] === 0 ? 0 : smallestHolding(sizes, front.rows);
     return { queue, variant, size, rows: front.rows, tickets: [front], full: true };
   }
-  const limit = Math.min(sizes.at(-1)!, rules.maxBatchSize);
+  const limit = rowLimit(rules, variant);
   const { available, ended } = frontRun(queue, limit);
   const filled = largestFilled(sizes, available, front.rows);
   const size = cheapestFrom(filled, queue, available);
@@ -57,7 +57,7 @@ function cheapestFrom(filled: number, { front, rules }: ModelQueue, available: n
   const costOfRow = (size: number) => (rules.costNs(variant, size) ?? Number.NaN) / Math.min(available, size);
   let cheapest = filled;
   for (const size of rules.sizes[variant]!) {
-    if (size > filled && costOfRow(size) < costOfRow(cheapest)) cheapest = size;
+    if (size > filled && size <= rules.maxBatchSize && costOfRow(size) < costOfRow(cheapest)) cheapest = size;
   }
   return cheapest;
 }

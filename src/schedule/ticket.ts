@@ -33,6 +33,12 @@ export interface BatchRules {
   readonly costNs: (variant: number, size: number) => number | undefined;
 }
 
+/** Rows that one execution of a variant takes at most: its largest size within the cap, else the cap itself. */
+export function rowLimit({ sizes, maxBatchSize }: BatchRules, variant: number): number {
+  const largest = sizes[variant]!.findLast((size) => size <= maxBatchSize);
+  return largest ?? Math.min(maxBatchSize, sizes[variant]!.at(-1)!);
+}
+
 /** What select() decided: these tickets run now, in this order of rows, at this compiled size. */
 export interface Batch {
   readonly queue: ModelQueue;

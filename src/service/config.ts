@@ -38,7 +38,7 @@ export function modelConfig(model: Model, device: DeviceInfo): MessageInitShape<
       schedulingChoice: {
         case: "dynamicBatching",
         value: {
-          preferredBatchSize: [...model.bundle.compiledBatchSizes],
+          preferredBatchSize: model.bundle.compiledBatchSizes.filter((size) => size <= rules.maxBatchSize),
           maxQueueDelayMicroseconds: BigInt(Math.round(rules.maxQueueDelayNs / NS_PER_US)),
         },
       },

@@ -205,7 +205,7 @@ test("a coalesced model's configuration leaves the batch axis out", async () => 
     output: [{ name: "y", dataType: DataType.TYPE_FP32, dims: [4n] }],
     schedulingChoice: { case: "dynamicBatching", value: { preferredBatchSize: [1, 4] } },
   });
-  expect((await one.send(method.modelConfig, { name: "capped" })).config!.maxBatchSize).toBe(2);
+  expect((await one.send(method.modelConfig, { name: "capped" })).config!.maxBatchSize).toBe(1);
   expect(await refusal(one.send(method.modelConfig, { name: "" }))).toBe("NOT_FOUND unknown model ''");
 });
 

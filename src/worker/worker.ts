@@ -1,7 +1,7 @@
 // worker: one device's process. Serves until a signal drains it, a second one ends it, or the device is lost.
 //
-// Exit code 0 after a drain, 1 when it could not start, when --strict found a bundle that can't be served, or when the
-// device was lost (a supervisor then starts it anew). Called by `xlaserver serve`.
+// Exit code 0 after a drain, 1 when it could not start, when --strict found a bundle that can't be served, or none
+// at all, or when the device was lost (a supervisor then starts it anew). Called by `xlaserver serve`.
 
 import { NS_PER_S, systemClock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
@@ -10,7 +10,8 @@ import { log } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import { type Server, startServer } from "./server.ts";
 
-const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+// A terminal that closes sends SIGHUP.
+const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 
 /** Runs a worker to its end and returns the process's exit code. */
 export async function runWorker(config: Config): Promise<number> {
@@ -41,7 +42,9 @@ export async function runWorker(config: Config): Promise<number> {
     ({ ready, unavailable }) => {
       if (draining) return;
       log.info("ready", { models: ready, unavailable, ms: Math.round((systemClock.nowNs() - startNs) / 1e6) });
-      if (config.strict && unavailable > 0) end(1);
+      const none = ready + unavailable === 0;
+      if (none) log.warn("no models", { directories: config.modelDirs });
+      if (config.strict && (none || unavailable > 0)) end(1);
     },
     (error: unknown) => {
       log.error("cannot start", { error: messageOf(error) });

@@ -63,7 +63,7 @@ export function fakeBundle(directory: string, recipe: FakeModelRecipe): Bundle {
     variants: widths.map((width) => ({ sizes: recipe.variants ? { d: width } : {} })),
     modules,
     weights: { file: undefined, arguments: [] },
-    compiledBatchSizes: [],
+    compiledBatchSizes: recipe.sizes ?? [],
     maxQueueDelayUs: 0,
     priorityLevels: 1,
     warmup: false,
