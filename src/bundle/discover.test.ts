@@ -2,7 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { tempRepository } from "../../tests/support/bundles.ts";
 import { discoverBundles, readCandidate } from "./discover.ts";
 
@@ -10,15 +10,15 @@ test("immediate subdirectories with a manifest are bundles, in order of name", (
   using repository = tempRepository({ b: { from: "simple" }, a: { from: "identity_fp32" } });
   const { directory } = repository;
   mkdirSync(join(directory, "no-manifest"));
-  writeFileSync(join(directory, "manifest.yaml"), "");
   for (const name of [".hidden", "nested/inner"]) {
     mkdirSync(join(directory, name), { recursive: true });
     writeFileSync(join(directory, name, "manifest.yaml"), "");
   }
   symlinkSync("loop", join(directory, "loop"));
   symlinkSync("a", join(directory, "link"));
-  const { candidates, rootErrors } = discoverBundles([directory]);
+  const { candidates, ignored, rootErrors } = discoverBundles([directory]);
   expect(rootErrors).toEqual([]);
+  expect(ignored).toEqual([]);
   expect(candidates.map(({ name }) => name)).toEqual(["a", "b", "link"]);
   expect(candidates.map((candidate) => readCandidate(candidate).bundle?.name)).toEqual(["a", "b", "link"]);
 });
@@ -66,4 +66,32 @@ test("a missing root is an error of its own, and the others are read", () => {
   expect(candidates.map(({ name }) => name)).toEqual(["a"]);
   expect(rootErrors.map(({ code }) => code)).toEqual(["NOT_FOUND"]);
   expect(rootErrors[0]!.message).toContain("none");
+});
+
+test("a root that is a bundle itself is an error that names its parent", () => {
+  using repository = tempRepository({ a: { from: "simple" } });
+  const { candidates, rootErrors } = discoverBundles([repository.bundle("a")]);
+  expect(candidates).toEqual([]);
+  expect(rootErrors.map(({ code, message }) => [code, message])).toEqual([
+    [
+      "INVALID_ARGUMENT",
+      `model repository: '${repository.bundle("a")}' is a bundle: give its parent directory, '${repository.directory}'`,
+    ],
+  ]);
+});
+
+test("directories that only look like bundles are named, others are not", () => {
+  using repository = tempRepository({
+    "json-manifest": { files: { "manifest.json": "{}" } },
+    "module-only": { files: { "model.mlir": "module {}" } },
+    "other-files": { files: { "README.md": "", "deeper/model.mlir": "" } },
+    "yml-manifest": { files: { "manifest.yml": "", "model.b1.mlir": "" } },
+  });
+  const { candidates, ignored } = discoverBundles([repository.directory]);
+  expect(candidates).toEqual([]);
+  expect(ignored.map(({ directory, reason }) => [basename(directory), reason])).toEqual([
+    ["json-manifest", "it holds manifest.json, but no manifest.yaml"],
+    ["module-only", "it holds model.mlir, but no manifest.yaml"],
+    ["yml-manifest", "it holds manifest.yml, but no manifest.yaml"],
+  ]);
 });

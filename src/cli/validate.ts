@@ -6,6 +6,7 @@
 import { dirname, join, resolve } from "node:path";
 import { messageOf } from "../base/errors.ts";
 import { isFile } from "../base/files.ts";
+import { log } from "../base/log.ts";
 import type { Bundle } from "../bundle/bundle.ts";
 import { type Candidate, discoverBundles, readCandidate } from "../bundle/discover.ts";
 import { loadBundle, MANIFEST_NAME } from "../bundle/load.ts";
@@ -47,8 +48,9 @@ function candidatesIn(directory: string): readonly Candidate[] {
     const { candidates } = discoverBundles([dirname(directory)]);
     return candidates.filter((candidate) => candidate.directory === directory);
   }
-  const { candidates, rootErrors } = discoverBundles([directory]);
+  const { candidates, ignored, rootErrors } = discoverBundles([directory]);
   if (rootErrors[0]) throw new UsageError(messageOf(rootErrors[0]));
+  for (const { directory, reason } of ignored) log.warn("directory ignored", { directory, reason });
   if (candidates.length === 0) throw new UsageError(`'${directory}' is no bundle and holds none (no ${MANIFEST_NAME})`);
   return candidates;
 }

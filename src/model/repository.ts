@@ -18,12 +18,13 @@ export interface RepositoryOptions {
 
 /**
  * Loads all bundles and resolves when every one has settled in the registry.
- * Errors: NOT_FOUND when a model directory itself can't be read.
+ * Errors: NOT_FOUND when a model directory can't be read, INVALID_ARGUMENT when it is itself a bundle.
  */
 export async function loadRepository(options: RepositoryOptions, registry: Registry, host: ModelHost): Promise<void> {
   const { log } = host;
-  const { candidates, rootErrors } = discoverBundles(options.directories);
+  const { candidates, ignored, rootErrors } = discoverBundles(options.directories);
   if (rootErrors[0]) throw rootErrors[0];
+  for (const { directory, reason } of ignored) log.warn("directory ignored", { directory, reason });
   const wanted = candidates.filter(({ name }) => options.include.length === 0 || options.include.includes(name));
   for (const name of options.include) {
     if (!wanted.some((candidate) => candidate.name === name)) log.warn("model not found", { model: name });
