@@ -51,7 +51,13 @@ export function findModules(
   for (const name of used) checkContent(directory, files.get(name)!, issues);
   checkBatchAxis(modules, executable, issues);
   const unused = variants.length === 0 ? [] : [...files.keys()].filter((name) => !used.has(name));
-  return { modules, warnings: unused.map((name) => `'${name}' is not used: the manifest calls for other modules`) };
+  return {
+    modules,
+    warnings: [
+      ...unused.map((name) => `'${name}' is not used: the manifest calls for other modules`),
+      ...undeclaredSizes(modules, declaredBatchSizes),
+    ],
+  };
 }
 
 /** The batch sizes, ascending, that each prefix has files for: `model`, `model.v0`, ... */
@@ -86,6 +92,17 @@ function reportMissing(prefix: string, found: readonly number[], declared: reado
     const expected = `a module for batch size ${size}, which batching.compiled_batch_sizes lists`;
     issues.push({ path: `${prefix}.b${size}.mlir`, expected, received: "no such file" });
   }
+}
+
+/** Files decide which sizes are loaded; one beside the manifest's list may be left over from an earlier export. */
+function undeclaredSizes(modules: readonly ModuleFile[], declared: readonly number[]): string[] {
+  if (declared.length === 0) return [];
+  return modules
+    .filter(({ batchSize }) => batchSize > 0 && !declared.includes(batchSize))
+    .map(
+      ({ batchSize, path }) =>
+        `'${basename(path)}' is loaded, though batching.compiled_batch_sizes does not list ${batchSize}`,
+    );
 }
 
 function checkContent(directory: string, { name, kind }: DirectoryEntry, issues: Issue[]): void {
