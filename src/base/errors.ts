@@ -53,6 +53,7 @@ export function messageOf(thrown: unknown): string {
 export interface Issue {
   /** Dotted path inside the file, e.g. `executable_inputs[0].dims.t`; "" for the file as a whole. */
   readonly path: string;
+  /** "" where what was received says it all, e.g. `not YAML: ...`. */
   readonly expected: string;
   readonly received: string;
 }
@@ -67,12 +68,12 @@ export class IssuesError extends ServerError {
   }
 }
 
-/** `file: path: expected X, received Y`, one line an issue. */
+/** `file: path: expected X, received Y`, or `file: path: Y` where nothing was expected; one line an issue. */
 export function formatIssues(source: string, issues: readonly Issue[]): string {
   return issues
     .map(
       ({ path, expected, received }) =>
-        `${source}: ${path ? `${path}: ` : ""}expected ${expected}, received ${received}`,
+        `${source}: ${path ? `${path}: ` : ""}${expected ? `expected ${expected}, received ` : ""}${received}`,
     )
     .join("\n");
 }

@@ -7,6 +7,7 @@
 import { randomUUID } from "node:crypto";
 import {
   closeSync,
+  constants,
   fstatSync,
   fsyncSync,
   openSync,
@@ -55,8 +56,9 @@ export function fileError(thrown: unknown, doing: string, path: string): ServerE
     EDQUOT: ["RESOURCE_EXHAUSTED", "disk quota exceeded"],
     EMFILE: ["RESOURCE_EXHAUSTED", "too many open files"],
   };
+  // No cause: the message says all that it would.
   const [code, reason] = (errno && known[errno]) || (["INTERNAL", messageOf(thrown)] as [StatusCode, string]);
-  return new ServerError(code, `cannot ${doing} '${path}': ${reason}`, { cause: thrown });
+  return new ServerError(code, `cannot ${doing} '${path}': ${reason}`);
 }
 
 /** The file's identity, symbolic links followed; undefined when it does not exist. */
@@ -237,11 +239,52 @@ export function writeBytes(path: string, bytes: Uint8Array | string): Promise<vo
   return writeAtomically(path, (write) => write(whole));
 }
 
+/** Writes text to an open descriptor. Undefined: it is written; a promise: the rest is, once its reader takes it. */
+export type DescriptorWriter = (text: string) => Promise<unknown> | undefined;
+
 /**
- * Writes text to an open descriptor (1, 2) before it returns, whatever reads it. Errors: the system's own, e.g. EPIPE.
+ * A writer to an open descriptor that never waits for whoever reads it: a full pipe, socket or terminal makes it answer
+ * with a promise, and the next text must wait for that. Errors: the system's own, thrown or rejected, e.g. EPIPE; the
+ * writer stays usable.
  */
-export function writeDescriptor(descriptor: number, text: string): void {
-  writeSync(descriptor, text);
+export function descriptorWriter(descriptor: number): DescriptorWriter {
+  const stat = fstatSync(descriptor);
+  const target = stat.isSocket() ? descriptor : stat.isFile() ? undefined : nonBlockingTwin(descriptor, stat.isFIFO());
+  if (target === undefined) {
+    return (text) => {
+      writeSync(descriptor, text);
+      return undefined;
+    };
+  }
+  let sink: Bun.FileSink | undefined;
+  return (text) => {
+    try {
+      sink ??= Bun.file(target).writer();
+      sink.write(text);
+      const flushed = sink.flush();
+      if (typeof flushed === "number") return undefined;
+      return flushed.catch((thrown) => {
+        sink = undefined;
+        throw thrown;
+      });
+    } catch (thrown) {
+      sink = undefined; // it takes nothing more after a failure
+      throw thrown;
+    }
+  };
+}
+
+/**
+ * The same pipe or terminal, opened once more so that only we are non-blocking: the flag belongs to the open file, which
+ * the shell and our parents share. Where the system refuses (a pipe of another user), a pipe takes the flag all the same,
+ * and a terminal stays as it is.
+ */
+function nonBlockingTwin(descriptor: number, isPipe: boolean): number | undefined {
+  try {
+    return openSync(`/proc/self/fd/${descriptor}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  } catch {
+    return isPipe ? descriptor : undefined;
+  }
 }
 
 /** Removes a file; does nothing when it is not there. */

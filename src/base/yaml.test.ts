@@ -27,8 +27,8 @@ test("a key named __proto__ is only a key", () => {
 });
 
 test("syntax errors name their line", () => {
-  expect(messages("a: 1\nb: [1,\nc: }")[0]).toStartWith("line 3: YAML / ");
-  expect(messages("a: 1\n---\nb: 2")).toEqual(["line 2: YAML / a second document"]);
+  expect(messages("a: 1\nb: [1,\nc: }")[0]).toStartWith("line 3, column 1:  / not YAML: ");
+  expect(messages("a: 1\n---\nb: 2")).toEqual(["line 2, column 1: one document / a second one"]);
   expect(messages("a: *x")).toEqual([
     ": anchors that stand before their aliases, and few of them / Unresolved alias (the anchor must be set before the alias): x",
   ]);

@@ -26,13 +26,17 @@ export function parseYaml(text: string): YamlText {
 
   const lines = new LineCounter();
   const lineOf = (offset: number | undefined) => `line ${lines.linePos(offset ?? 0).line}`;
+  const placeOf = (offset: number) => `${lineOf(offset)}, column ${lines.linePos(offset).col}`;
   // The parser's own check of unique keys takes quadratic time (a minute for 600 kB), so checkNodes does it.
   const document = parseDocument(text, { uniqueKeys: false, prettyErrors: false, lineCounter: lines });
-  const issues: Issue[] = document.errors.slice(0, YAML_ISSUES_MAX).map(({ message, code, pos }) => ({
-    path: lineOf(pos[0]),
-    expected: "YAML",
-    received: code === "MULTIPLE_DOCS" ? "a second document" : message.slice(0, 200),
-  }));
+  const issues: Issue[] = [];
+  for (const { message, code, pos } of document.errors.slice(0, YAML_ISSUES_MAX)) {
+    const path = placeOf(pos[0]);
+    // The parser may complain of one place several times.
+    if (issues.at(-1)?.path === path) continue;
+    if (code === "MULTIPLE_DOCS") issues.push({ path, expected: "one document", received: "a second one" });
+    else issues.push({ path, expected: "", received: `not YAML: ${message.slice(0, 200)}` });
+  }
   if (issues.length === 0) checkNodes(document.contents, lineOf, issues);
   if (issues.length > 0) return { value: undefined, issues: issues.slice(0, YAML_ISSUES_MAX) };
 

@@ -2,9 +2,8 @@
 //
 // Apart from bundle-target.ts, which brings the whole server along: a command's help needs the flags only.
 
-import { resolve } from "node:path";
-import { defaultCacheDirectory } from "../config/load.ts";
 import type { TextSetting } from "../config/overrides.ts";
+import { absolutePath, defaultCacheDirectory } from "../config/paths.ts";
 import type { Arguments, Flags } from "./arguments.ts";
 
 export const DEVICE_FLAGS = {
@@ -29,5 +28,5 @@ export function deviceSettings(args: Arguments): TextSetting[] {
 /** The cache directory, for commands that have no other settings: flag, environment, the user's own. */
 export function cacheDirectory(args: Arguments): string {
   const given = args.text("cache-dir") ?? process.env.XLASERVER_CACHE_DIR;
-  return given ? resolve(given) : defaultCacheDirectory(process.env);
+  return given ? absolutePath(process.cwd(), given) : defaultCacheDirectory(process.env);
 }

@@ -2,7 +2,7 @@
 //
 // Finding and probing are device/'s; this prints its rows.
 
-import { resolve } from "node:path";
+import { absolutePath } from "../config/paths.ts";
 import { listPlugins, type PluginRow } from "../device/list-plugins.ts";
 import type { Command } from "./arguments.ts";
 import { cacheDirectory } from "./device-flags.ts";
@@ -21,7 +21,7 @@ that --plugin, XLASERVER_RUNTIME_PLUGIN or XLASERVER_PJRT_PLUGIN names is the on
   async run(args) {
     const given = args.text("plugin") ?? (process.env.XLASERVER_RUNTIME_PLUGIN || undefined);
     const rows = await listPlugins({
-      path: given === undefined ? undefined : resolve(given),
+      path: given === undefined ? undefined : absolutePath(process.cwd(), given),
       environment: process.env,
       cacheDirectory: cacheDirectory(args),
     });

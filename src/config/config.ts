@@ -4,8 +4,8 @@
 // passes each room the part that it declares as its own options.
 
 import type * as v from "valibot";
-import type { JsonSchema } from "./json-schema.ts";
-import type { workerSchema } from "./schema.ts";
+import { type JsonSchema, jsonSchemaOf } from "./json-schema.ts";
+import { workerSchema } from "./schema.ts";
 
 type Camel<S> = S extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail> & string>}` : S;
 
@@ -37,6 +37,21 @@ export function camelise(schema: JsonSchema, value: unknown): unknown {
     const known = schema.properties?.[key];
     const name = known ? key.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()) : key;
     return [name, camelise(known ?? (schema.additionalProperties || {}), inner)];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The settings as a node file spells them under `global`, with the worker's name: camelise, backwards. */
+export function inNodeFileKeys(config: Config): Record<string, unknown> {
+  return snakeKeys(jsonSchemaOf(workerSchema), config) as Record<string, unknown>;
+}
+
+function snakeKeys(schema: JsonSchema, value: unknown): unknown {
+  if (Array.isArray(value) || typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).map(([key, inner]) => {
+    const spelt = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const known = schema.properties?.[spelt];
+    return [known ? spelt : key, snakeKeys(known ?? (schema.additionalProperties || {}), inner)];
   });
   return Object.fromEntries(entries);
 }

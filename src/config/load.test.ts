@@ -2,12 +2,14 @@
 
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { messageOf } from "../base/errors.ts";
+import { inNodeFileKeys } from "./config.ts";
 import { ConfigError } from "./findings.ts";
-import { type ConfigSources, defaultCacheDirectory, resolveConfig } from "./load.ts";
+import { type ConfigSources, resolveConfig } from "./load.ts";
 import type { TextSetting } from "./overrides.ts";
+import { defaultCacheDirectory } from "./paths.ts";
 
 const FILE = join(tmpdir(), "node.yaml");
 
@@ -91,6 +93,40 @@ test("without a file, variables and flags say it all; relative paths start where
     name: "w7",
     strict: true,
     modelDirs: [join(process.cwd(), "src"), join(process.cwd(), "tests")],
+  });
+});
+
+test("a leading ~ is the home directory, in the file, variables and flags", () => {
+  const text = "{model_repo: '~', global: {cache_dir: ~/c, runtime: {plugin: ~/p.so}}}";
+  expect(load(text)).toMatchObject({
+    modelDirs: [homedir()],
+    cacheDir: join(homedir(), "c"),
+    runtime: { plugin: join(homedir(), "p.so") },
+  });
+  const flags: TextSetting[] = [{ label: "--model-repository", path: ["model_dirs"], text: ["~"] }];
+  const environment = { XLASERVER_CACHE_DIR: "~/d" };
+  expect(load(text, { environment, flags })).toMatchObject({ modelDirs: [homedir()], cacheDir: join(homedir(), "d") });
+});
+
+test("an issue of the whole is told to whoever set the key", () => {
+  const flags: TextSetting[] = [{ label: "--model-repository", path: ["model_dirs"], text: ["/no/such"] }];
+  const message = "command line: --model-repository: expected an existing directory, received /no/such";
+  expect(() => load("model_repo: .", { flags })).toThrow(message);
+  const environment = { XLASERVER_ENDPOINTS_METRICS_PORT: "8001" };
+  expect(() => load("model_repo: .", { environment })).toThrow(
+    "environment: XLASERVER_ENDPOINTS_METRICS_PORT: expected",
+  );
+});
+
+test("settings are printed in the node file's own keys, names of models untouched", () => {
+  const config = load(
+    "{model_repo: ., metrics_base_port: off, global: {scheduler: {models: {aB_c: {max_batch_size: 8}}}}}",
+  );
+  expect(inNodeFileKeys(config)).toMatchObject({
+    name: "worker0",
+    model_dirs: [tmpdir()],
+    endpoints: { metrics_port: "off", max_inflight_bytes: 1 << 30 },
+    scheduler: { models: { aB_c: { max_batch_size: 8 } } },
   });
 });
 

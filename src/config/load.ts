@@ -3,8 +3,8 @@
 // Order of precedence: flags, XLASERVER_ variables, the worker's entry, ports of the node, `global`, defaults.
 // Called once at start by cli/.
 
-import { availableParallelism, homedir } from "node:os";
-import { basename, join, resolve } from "node:path";
+import { availableParallelism } from "node:os";
+import { basename } from "node:path";
 import * as v from "valibot";
 import { type Issue, messageOf } from "../base/errors.ts";
 import { isDirectory, readText } from "../base/files.ts";
@@ -13,6 +13,7 @@ import { ConfigError, throwFindings } from "./findings.ts";
 import { jsonSchemaOf } from "./json-schema.ts";
 import { merge, readNodeFile, setAt } from "./node-file.ts";
 import { environmentSettings, environmentWarnings, parseSettings, type TextSetting } from "./overrides.ts";
+import { absolutePath, defaultCacheDirectory } from "./paths.ts";
 import { nodeSchema, workerSchema } from "./schema.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -36,12 +37,16 @@ const NAME_VARIABLE = "XLASERVER_WORKER_NAME";
 const OTHER_VARIABLES = ["XLASERVER_NODE_FILE", "XLASERVER_PJRT_PLUGIN"];
 const HOOK_THREADS_MAX = 16;
 
+/** Sources of settings, as messages name them. */
+const ENVIRONMENT = "environment";
+const COMMAND_LINE = "command line";
+
 /** Errors: ConfigError with every issue of every source, or that the file can't be read. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const { file } = sources;
   if (file === undefined) return resolveConfig(sources, undefined);
   const text = await readText(file).catch((thrown) => {
-    throw new ConfigError([{ source: file, issues: [{ path: "", expected: "a file", received: messageOf(thrown) }] }]);
+    throw new ConfigError([{ source: "node file", issues: [{ path: "", expected: "", received: messageOf(thrown) }] }]);
   });
   return resolveConfig(sources, text);
 }
@@ -52,32 +57,41 @@ export function resolveConfig(sources: ConfigSources, text: string | undefined):
   const fileIssues: Issue[] = [];
   const environmentIssues: Issue[] = [];
   const flagIssues: Issue[] = [];
-  const settingsIssues: Issue[] = [];
   const json = jsonSchemaOf(workerSchema);
 
   const worker =
     sources.file === undefined
       ? { name: undefined, settings: {} }
       : readNodeFile(sources.file, text ?? "", jsonSchemaOf(nodeSchema), fileIssues);
-  const overrides = [
-    ...parseSettings(json, environmentSettings(json, environment), environmentIssues),
-    ...parseSettings(json, flags, flagIssues),
-  ];
+  const variables = environmentSettings(json, environment);
+  const overrides = [...parseSettings(json, variables, environmentIssues), ...parseSettings(json, flags, flagIssues)];
   const settings = merge(worker.settings, {});
   for (const { path, value } of overrides) setAt(settings, path, value);
   const fileName = sources.file === undefined ? "settings" : basename(sources.file);
   const findings = [
     { source: fileName, issues: fileIssues },
-    { source: "environment", issues: environmentIssues },
-    { source: "command line", issues: flagIssues },
+    { source: ENVIRONMENT, issues: environmentIssues },
+    { source: COMMAND_LINE, issues: flagIssues },
   ];
   // The whole can only be judged when its parts are sound.
   throwFindings(findings);
 
   const parsed = camelise(json, v.parse(workerSchema, settings)) as Config;
   const config = finish(parsed, worker.name ?? environment[NAME_VARIABLE], environment);
-  settingsIssues.push(...crossChecks(config));
-  throwFindings([{ source: fileName, issues: settingsIssues }]);
+  throwFindings(
+    crossChecks(config).map((issue) => {
+      // Whoever set the key hears of it by the name under which it was set.
+      const setBy = (settings: readonly TextSetting[]) => settings.find(({ path }) => path.join(".") === issue.path);
+      const flag = setBy(flags);
+      const variable = setBy(variables);
+      if (flag) return { source: COMMAND_LINE, issues: [{ ...issue, path: flag.label }] };
+      if (variable) return { source: ENVIRONMENT, issues: [{ ...issue, path: variable.label }] };
+      return {
+        source: fileName,
+        issues: [{ ...issue, path: issue.path === "model_dirs" ? "model_repo" : issue.path }],
+      };
+    }),
+  );
   return {
     config: deepFreeze(config),
     warnings: environmentWarnings(json, environment, [NAME_VARIABLE, ...OTHER_VARIABLES]),
@@ -88,15 +102,16 @@ export function resolveConfig(sources: ConfigSources, text: string | undefined):
 function finish(config: Config, name: string | undefined, environment: Environment): Config {
   const { threads } = config.hooks as { threads: number | "auto" };
   const { plugin, backend } = config.runtime as { plugin: string; backend: string };
+  const here = process.cwd();
   return {
     ...config,
     name: name || "worker0",
-    modelDirs: config.modelDirs.map((directory) => resolve(directory)),
-    cacheDir: config.cacheDir === "" ? defaultCacheDirectory(environment) : resolve(config.cacheDir),
+    modelDirs: config.modelDirs.map((directory) => absolutePath(here, directory)),
+    cacheDir: config.cacheDir === "" ? defaultCacheDirectory(environment) : absolutePath(here, config.cacheDir),
     runtime: {
       ...config.runtime,
       backend: backend === "cpu" ? "cpu" : "cuda",
-      plugin: plugin === "" ? "" : resolve(plugin),
+      plugin: plugin === "" ? "" : absolutePath(here, plugin),
     },
     hooks: {
       ...config.hooks,
@@ -105,21 +120,16 @@ function finish(config: Config, name: string | undefined, environment: Environme
   };
 }
 
-/** `$XDG_CACHE_HOME/xlaserver`, else `~/.cache/xlaserver`. */
-export function defaultCacheDirectory(environment: Environment): string {
-  return join(environment.XDG_CACHE_HOME || join(homedir(), ".cache"), "xlaserver");
-}
-
-/** Rules that hold between keys, and between keys and the machine. */
+/** Rules that hold between keys, and between keys and the machine; issues name the worker's key. */
 function crossChecks(config: Config): Issue[] {
   const { endpoints, grpc, modelDirs } = config;
   const issues: Issue[] = [];
   if (modelDirs.length === 0) {
-    issues.push({ path: "model_repo", expected: "the directory that holds the bundles", received: "nothing" });
+    issues.push({ path: "model_dirs", expected: "the directory that holds the bundles", received: "nothing" });
   }
   for (const directory of modelDirs) {
     if (isDirectory(directory)) continue;
-    issues.push({ path: "model_repo", expected: "an existing directory", received: directory });
+    issues.push({ path: "model_dirs", expected: "an existing directory", received: directory });
   }
   if (endpoints.port !== 0 && endpoints.port === endpoints.metricsPort) {
     const expected = `a port other than endpoints.port (${endpoints.port})`;

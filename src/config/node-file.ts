@@ -10,6 +10,7 @@ import { parseYaml } from "../base/yaml.ts";
 import { check, show } from "./findings.ts";
 import type { JsonSchema } from "./json-schema.ts";
 import type { Override } from "./overrides.ts";
+import { absolutePath } from "./paths.ts";
 import { nodeSchema } from "./schema.ts";
 
 type Mapping = Record<string, unknown>;
@@ -40,7 +41,7 @@ export function readNodeFile(path: string, text: string, json: JsonSchema, issue
   const settings = merge(node.global ?? {}, worker as Mapping);
   for (const key of ["name", "gpu", "host", "port"]) delete settings[key];
   for (const derived of derivedSettings(node)) setAt(settings, derived.path, derived.value);
-  makePathsAbsolute(settings, dirname(path));
+  makePathsAbsolute(settings, dirname(resolve(path)));
   return { name: worker.name, settings };
 }
 
@@ -80,9 +81,9 @@ function derivedSettings(node: NodeFile): Override[] {
 function makePathsAbsolute(settings: Mapping, directory: string): void {
   const runtime = settings.runtime as Mapping | undefined;
   if (settings.model_dirs)
-    settings.model_dirs = (settings.model_dirs as string[]).map((each) => resolve(directory, each));
-  if (settings.cache_dir) settings.cache_dir = resolve(directory, settings.cache_dir as string);
-  if (runtime?.plugin) runtime.plugin = resolve(directory, runtime.plugin as string);
+    settings.model_dirs = (settings.model_dirs as string[]).map((each) => absolutePath(directory, each));
+  if (settings.cache_dir) settings.cache_dir = absolutePath(directory, settings.cache_dir as string);
+  if (runtime?.plugin) runtime.plugin = absolutePath(directory, runtime.plugin as string);
 }
 
 function isMapping(value: unknown): value is Mapping {

@@ -234,11 +234,11 @@ const workerListEntry = v.object({
 export const nodeSchema = v.object({
   model_repo: optionalKey(
     name,
-    "Directory of bundles, one subdirectory each. A relative path starts at the node file's directory. Required unless model_dirs says more.",
+    "Directory of bundles, one subdirectory each. A relative path starts at the node file's directory, `~/` at the home directory, as in every path. Required unless model_dirs says more.",
   ),
   base_port: optionalKey(integer(0, 65_535), "gRPC port of the first worker; wins over global.endpoints.port."),
   metrics_base_port: optionalKey(
-    integer(0, 65_535),
+    v.union([v.literal("off"), port]),
     "Metrics port of the first worker; wins over global.endpoints.metrics_port.",
   ),
   gpus: optionalKey(

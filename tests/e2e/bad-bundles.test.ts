@@ -181,7 +181,7 @@ const DAMAGED: Readonly<Record<string, readonly [BundleRecipe, RegExp]>> = {
   hook_a_directory: [dense(), /model\.ts.*directory/],
   manifest_a_directory: [dense({ files: { "manifest.yaml": null } }), /manifest\.yaml.*directory/],
   manifest_a_pipe: [dense({ files: { "manifest.yaml": null } }), /manifest\.yaml.*pipe/],
-  manifest_not_yaml: [dense({ files: { "manifest.yaml": "a: [b\nc: }{" } }), /line 2: expected YAML/],
+  manifest_not_yaml: [dense({ files: { "manifest.yaml": "a: [b\nc: }{" } }), /line 2, column \d+: not YAML/],
   manifest_not_text: [dense({ files: { "manifest.yaml": Uint8Array.of(0xff, 0xfe, 0, 1) } }), /manifest\.yaml.*UTF-8/],
   manifest_empty: [dense({ files: { "manifest.yaml": "" } }), /format_version.*nothing/],
   manifest_unknown_key: [dense({ manifest: { batchin: {} } }), /batchin.*batching/],
