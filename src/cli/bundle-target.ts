@@ -3,33 +3,48 @@
 // Compiles, or takes from the executable cache, and runs hooks as the server does. Opening it also serves inspect and
 // validate, which look at the loaded Model.
 
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { systemClock } from "../base/clock.ts";
+import { isFile } from "../base/files.ts";
 import { configureLog } from "../base/log.ts";
-import { loadBundle } from "../bundle/load.ts";
+import type { Bundle } from "../bundle/bundle.ts";
+import { discoverBundles } from "../bundle/discover.ts";
+import { loadBundle, MANIFEST_NAME } from "../bundle/load.ts";
 import { NO_PARAMETERS } from "../call/call.ts";
 import { infer } from "../infer/request.ts";
 import { load } from "../model/repository.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import { type TensorSpec, wireShape } from "../tensor/signature.ts";
 import { type Core, openCore } from "../worker/core.ts";
-import type { Arguments } from "./arguments.ts";
+import { type Arguments, UsageError } from "./arguments.ts";
 import { deviceSettings } from "./device-flags.ts";
 import type { InferTarget } from "./infer-target.ts";
-import { readConfig } from "./settings.ts";
+import { readConfig, warn } from "./settings.ts";
 import type { TensorInfo } from "./tensor-input.ts";
 
 /** A core for the bundles below `directory`, settings from flags and environment; it logs warnings and errors only. */
 export async function openCoreFor(directory: string, args: Arguments): Promise<Core> {
   const directories = { label: "DIR", path: ["model_dirs"], text: [resolve(directory)] };
-  const { config } = await readConfig(undefined, [directories, ...deviceSettings(args)]);
+  const { config, warnings } = await readConfig(undefined, [directories, ...deviceSettings(args)]);
+  warn(warnings);
   configureLog({ level: config.logging.level === "debug" ? "debug" : "warn", format: config.logging.format });
   return openCore(config);
 }
 
+/** The bundle in `directory`. Errors: as loadBundle; UsageError for a directory of bundles. */
+export function readBundle(directory: string): Bundle {
+  if (!isFile(join(directory, MANIFEST_NAME))) {
+    const names = discoverBundles([directory]).candidates.map(({ name }) => name);
+    if (names.length > 0) {
+      throw new UsageError(`'${directory}' is no bundle, it holds bundles; give one of them: ${names.join(", ")}`);
+    }
+  }
+  return loadBundle(directory);
+}
+
 /** Errors: IssuesError when the bundle is not sound; those of the device, the compiler and the hooks. */
 export async function bundleTarget(directory: string, args: Arguments): Promise<InferTarget> {
-  const bundle = loadBundle(directory);
+  const bundle = readBundle(directory);
   await using opened = new AsyncDisposableStack();
   const core = opened.use(await openCoreFor(dirname(resolve(directory)), args));
   await load(bundle, core.registry, core.host);

@@ -23,9 +23,10 @@ export interface ModuleView {
   readonly outputBytes: number;
   readonly temporaryBytes: number;
   readonly codeBytes: number;
-  readonly flops: number | undefined;
-  /** Device milliseconds of one execution, measured by warm-up or stored before. */
-  readonly costMs: number | undefined;
+  /** What one execution computes; null where the compiler does not say. */
+  readonly flops: number | null;
+  /** Device milliseconds of one execution, measured by warm-up or stored before; null before either. */
+  readonly costMs: number | null;
 }
 
 export interface BundleView {
@@ -36,6 +37,7 @@ export interface BundleView {
   readonly hooks: boolean;
   readonly maxBatchSize: number;
   readonly weightTensors: number;
+  /** As in the file; on the device each tensor begins at an alignment of its own. */
   readonly weightBytes: number;
   readonly tensors: readonly TensorView[];
   readonly modules: readonly ModuleView[];
@@ -52,7 +54,7 @@ export function viewOf(model: Model): BundleView {
     hooks: bundle.hooks !== undefined,
     maxBatchSize: maxBatchSize(model),
     weightTensors: bundle.weights.arguments.length,
-    weightBytes: model.weights?.byteLength ?? 0,
+    weightBytes: bundle.weights.arguments.reduce((sum, { byteLength }) => sum + byteLength, 0),
     tensors: tensorsOf(bundle),
     modules: modulesOf(model),
     warnings: bundle.warnings,
@@ -83,7 +85,7 @@ function modulesOf({ bundle, units }: Model): ModuleView[] {
     outputBytes: executable.memory.outputBytes,
     temporaryBytes: executable.memory.temporaryBytes,
     codeBytes: executable.memory.generatedCodeBytes,
-    flops: executable.flops,
-    costMs: cost.ns === undefined ? undefined : cost.ns / 1e6,
+    flops: executable.flops ?? null,
+    costMs: cost.ns === undefined ? null : cost.ns / 1e6,
   }));
 }

@@ -3,6 +3,7 @@
 // A command's file is imported only when it runs, so that `version` does not pay for the server. `serve` is what a
 // command line without a command means. Called by main.ts.
 
+import { isDirectory } from "../base/files.ts";
 import { describeError } from "../base/log.ts";
 import { didYouMean } from "../base/nearest.ts";
 import { type Command, helpOf, parseArguments, UsageError } from "./arguments.ts";
@@ -68,7 +69,7 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
 async function runCommand(name: string, argv: readonly string[]): Promise<number> {
   try {
     const listed = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-    if (!listed) throw new UsageError(`unknown command '${name}'${didYouMean(name, Object.keys(COMMANDS))}`);
+    if (!listed) throw new UsageError(`unknown command '${name}'${whatWasMeant(name)}`);
     const { command } = await listed.load();
     const args = parseArguments(command, argv);
     if (args === "help") {
@@ -85,6 +86,13 @@ async function runCommand(name: string, argv: readonly string[]): Promise<number
     process.stderr.write(`${thrown.stack}\n`);
     return usage ? WRONG_USAGE : FAILED;
   }
+}
+
+/** A node file or a model directory that lacks its flag, or the nearest command. */
+function whatWasMeant(word: string): string {
+  if (/\.ya?ml$/.test(word)) return `, did you mean '--config ${word}'?`;
+  if (isDirectory(word)) return `, did you mean 'serve --model-repository ${word}'?`;
+  return didYouMean(word, Object.keys(COMMANDS));
 }
 
 function overview(): string {

@@ -2,9 +2,9 @@
 //
 // What it prints is what the server would run with; the schema and the tables are those that config/ parses by.
 
-import type { Command } from "./arguments.ts";
+import { type Command, UsageError } from "./arguments.ts";
 import { print, printJson } from "./output.ts";
-import { readConfig } from "./settings.ts";
+import { nodeFileVariable, readConfig, repositoryVariable, warn } from "./settings.ts";
 
 export const command: Command = {
   usage: "[FILE] [flags]",
@@ -21,9 +21,13 @@ export const command: Command = {
       const { keyTables } = await import("../config/reference.ts");
       await print(keyTables());
     } else {
-      const { config, warnings } = await readConfig(args.words[0] ?? (process.env.XLASERVER_NODE_FILE || undefined));
-      for (const warning of warnings) process.stderr.write(`warning: ${warning}\n`);
-      await printJson(config);
+      const file = args.words[0] ?? nodeFileVariable();
+      if (file === undefined && !repositoryVariable())
+        throw new UsageError("which node file? Give FILE or XLASERVER_NODE_FILE");
+      const { config, warnings } = await readConfig(file);
+      warn(warnings);
+      const { inNodeFileKeys } = await import("../config/config.ts");
+      await printJson(inNodeFileKeys(config));
     }
     return 0;
   },

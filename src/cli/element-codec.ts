@@ -11,6 +11,15 @@ export type Scalar = string | boolean | NumberText;
 /** A number as it was written. */
 export class NumberText {
   constructor(readonly text: string) {}
+
+  toJSON(): number {
+    return Number(this.text);
+  }
+}
+
+/** A scalar as it was written, for messages. */
+export function showScalar(scalar: Scalar): string {
+  return scalar instanceof NumberText ? scalar.text : JSON.stringify(scalar);
 }
 
 type FixedDtype = Exclude<Dtype, "bytes">;
@@ -129,8 +138,7 @@ export function encodeElements(dtype: Dtype, scalars: readonly Scalar[]): Uint8A
   const view = new DataView(bytes.buffer);
   scalars.forEach((scalar, index) => {
     if (codec.write(view, index * size, scalar)) return;
-    const shown = scalar instanceof NumberText ? scalar.text : JSON.stringify(scalar);
-    throw new RangeError(`element ${index}: expected ${codec.expected}, received ${shown}`);
+    throw new RangeError(`element ${index}: expected ${codec.expected}, received ${showScalar(scalar)}`);
   });
   return bytes;
 }

@@ -7,10 +7,10 @@ import { type Arguments, type Command, UsageError } from "./arguments.ts";
 import { DEVICE_FLAGS } from "./device-flags.ts";
 import type { InferTarget } from "./infer-target.ts";
 import { JSON_FLAG, print, printJson, table, wantsJson } from "./output.ts";
+import { SERVER_FLAG, serverAddress } from "./server-address.ts";
 import { readInputs } from "./tensor-input.ts";
 import { tensorToJson, tensorToRow } from "./tensor-output.ts";
 
-const SERVER = "127.0.0.1:8001";
 const TIMEOUT_SECONDS = 60;
 
 export const command: Command = {
@@ -25,7 +25,7 @@ are missing in front become 1. @FILE reads .json, .npy, or the raw elements; for
   flags: {
     input: { value: "NAME=VALUE", multiple: true, help: "A value for an input; once for each." },
     output: { value: "NAME", multiple: true, help: "Ask for this output only; may be given several times." },
-    server: { value: "HOST:PORT", help: `Server to ask, ${SERVER} by default.` },
+    server: SERVER_FLAG,
     timeout: { value: "SECONDS", help: `How long the server may take, ${TIMEOUT_SECONDS} by default.` },
     bundle: { value: "DIR", help: "Run this bundle here instead of asking a server; the next three go with it." },
     ...DEVICE_FLAGS,
@@ -59,6 +59,9 @@ function targetOf(args: Arguments): { model: string; open: () => Promise<InferTa
   }
   const seconds = Number(args.text("timeout") ?? TIMEOUT_SECONDS);
   if (!(seconds > 0)) throw new UsageError(`--timeout: expected seconds above 0, received '${args.text("timeout")}'`);
-  const address = args.text("server") ?? SERVER;
-  return { model, open: async () => (await import("./server-target.ts")).serverTarget(address, model, seconds * 1000) };
+  const open = async () => {
+    const address = await serverAddress(args);
+    return (await import("./server-target.ts")).serverTarget(address, model, seconds * 1000);
+  };
+  return { model, open };
 }

@@ -3,10 +3,9 @@
 // Loads the bundle as the server does, so its numbers are the compiler's and the warm-up's, not estimates of ours.
 
 import { dirname, resolve } from "node:path";
-import { loadBundle } from "../bundle/load.ts";
 import { loadModel } from "../model/load.ts";
 import type { Command } from "./arguments.ts";
-import { openCoreFor } from "./bundle-target.ts";
+import { openCoreFor, readBundle } from "./bundle-target.ts";
 import { type BundleView, type ModuleView, viewOf } from "./bundle-view.ts";
 import { DEVICE_FLAGS } from "./device-flags.ts";
 import { formatBytes, JSON_FLAG, print, printJson, table, wantsJson } from "./output.ts";
@@ -17,7 +16,7 @@ export const command: Command = {
   flags: { ...DEVICE_FLAGS, json: JSON_FLAG },
   async run(args) {
     const directory = resolve(args.words[0]!);
-    const bundle = loadBundle(directory);
+    const bundle = readBundle(directory);
     await using core = await openCoreFor(dirname(directory), args);
     await using model = await loadModel(bundle, 1, core.host);
     const { platform, kind, plugin } = core.device.info;
@@ -50,10 +49,17 @@ function modules(views: readonly ModuleView[]): string {
     formatBytes(view.outputBytes),
     formatBytes(view.temporaryBytes),
     formatBytes(view.codeBytes),
-    view.flops === undefined ? "-" : `${formatNumber(view.flops / 1e9)} GFLOP`,
-    view.costMs === undefined ? "-" : `${formatNumber(view.costMs)} ms`,
+    view.flops === null ? "-" : formatWork(view.flops),
+    view.costMs === null ? "-" : `${formatNumber(view.costMs)} ms`,
   ]);
   return table(["VARIANT", "BATCH", "ARGUMENTS", "OUTPUTS", "SCRATCH", "CODE", "WORK", "COST"], rows);
+}
+
+/** 21.3 GFLOP. */
+function formatWork(flops: number): string {
+  const units = ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"];
+  const unit = Math.min(Math.max(Math.floor(Math.log10(Math.max(flops, 1)) / 3), 0), units.length - 1);
+  return `${formatNumber(flops / 1000 ** unit)} ${units[unit]}`;
 }
 
 /** Three digits that matter, never an exponent. */

@@ -5,17 +5,18 @@
 import { messageOf } from "../base/errors.ts";
 import type { Command } from "./arguments.ts";
 import { print } from "./output.ts";
+import { SERVER_FLAG, serverAddress } from "./server-address.ts";
 
-const ADDRESS = "127.0.0.1:8001";
 const TIMEOUT_MS = 5000;
 
 export const command: Command = {
   usage: "[flags]",
   details: "\nExits with 0 if the server is ready, else with 1.",
-  flags: { server: { value: "HOST:PORT", help: `Server to ask, ${ADDRESS} by default.` } },
+  flags: { server: SERVER_FLAG },
   async run(args) {
+    const address = await serverAddress(args);
     const { connect } = await import("./server-target.ts");
-    using server = connect(args.text("server") ?? ADDRESS, TIMEOUT_MS);
+    using server = connect(address, TIMEOUT_MS);
     try {
       const ready = await server.isReady();
       await print(ready ? "ready\n" : "not ready\n");

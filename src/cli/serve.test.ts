@@ -40,11 +40,9 @@ test.each([[["--http-port=8000"]], [["--allow-http=true"]], [["--strict-readines
   expect(() => settings(...argv)).toThrow(UsageError);
 });
 
-test("a control mode of other versions is named in our words", async () => {
-  const args = parseArguments(command, ["--model-repository=.", "--model-control-mode=poll"]) as Arguments;
-  const message =
-    'command line: --model-control-mode: expected static (not in this version: dynamic, explicit), received "dynamic"';
-  expect(readConfig(undefined, settingsOf(args))).rejects.toThrow(message);
+test("a control mode of other versions is refused in the flag's own words", () => {
+  const message = "--model-control-mode: expected none (not in this version: poll, explicit), received 'poll'";
+  expect(() => settings("--model-control-mode=poll")).toThrow(message);
 });
 
 test("wrong settings are wrong usage, each named by its flag", async () => {

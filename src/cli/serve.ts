@@ -6,7 +6,7 @@
 import { configureLog, log } from "../base/log.ts";
 import type { TextSetting } from "../config/overrides.ts";
 import { type Arguments, type Command, UsageError } from "./arguments.ts";
-import { readConfig } from "./settings.ts";
+import { nodeFileVariable, readConfig, repositoryVariable } from "./settings.ts";
 
 /** Flags that set one key each, by name. */
 const SETTING_FLAGS = {
@@ -44,9 +44,6 @@ const OTHER_FLAGS = {
   },
 } as const;
 
-/** Triton's control modes, in our words. */
-const CONTROL_MODES: Readonly<Record<string, string>> = { none: "static", poll: "dynamic", explicit: "explicit" };
-
 export const command: Command = {
   usage: "(--config FILE | --model-repository DIR) [flags]",
   details: `
@@ -55,10 +52,12 @@ the node file that XLASERVER_NODE_FILE names is read. The first SIGTERM or SIGIN
   flags: { ...OTHER_FLAGS, ...SETTING_FLAGS },
   async run(args) {
     // Before the server's own modules are loaded: a wrong setting should say so at once.
-    const { config, warnings } = await readConfig(nodeFile(args), settingsOf(args));
+    const settings = settingsOf(args);
+    const { config, warnings } = await readConfig(nodeFile(args), settings);
+    const { inNodeFileKeys } = await import("../config/config.ts");
     configureLog({ level: config.logging.level, format: config.logging.format });
     for (const warning of warnings) log.warn("setting ignored", { reason: warning });
-    log.info("config", config);
+    log.info("config", inNodeFileKeys(config));
     const { runWorker } = await import("../worker/worker.ts");
     return runWorker(config);
   },
@@ -67,7 +66,11 @@ the node file that XLASERVER_NODE_FILE names is read. The first SIGTERM or SIGIN
 function nodeFile(args: Arguments): string | undefined {
   const file = args.text("config");
   if (file !== undefined || args.given("model-repository")) return file;
-  return process.env.XLASERVER_NODE_FILE || undefined;
+  const fromEnvironment = nodeFileVariable();
+  if (fromEnvironment === undefined && !repositoryVariable()) {
+    throw new UsageError("serve what? Give --config FILE or --model-repository DIR");
+  }
+  return fromEnvironment;
 }
 
 /** The settings that the flags make, labelled by their flag. Errors: UsageError for flags without a meaning here. */
@@ -83,13 +86,21 @@ export function settingsOf(args: Arguments): TextSetting[] {
   if (args.given("allow-metrics") && !args.has("allow-metrics")) set("allow-metrics", "endpoints.metrics_port", "off");
   for (const flag of ["strict", "exit-on-error"]) set(flag, "strict", args.text(flag));
   const verbose = args.text("log-verbose");
-  if (verbose !== undefined) set("log-verbose", "logging.level", Number(verbose) > 0 ? "debug" : "info");
-  const mode = args.text("model-control-mode");
-  if (mode !== undefined) set("model-control-mode", "model_control_mode", CONTROL_MODES[mode] ?? mode);
+  if (verbose !== undefined) {
+    if (!/^\d+$/.test(verbose)) throw new UsageError(`--log-verbose: expected a number, received '${verbose}'`);
+    set("log-verbose", "logging.level", Number(verbose) > 0 ? "debug" : "info");
+  }
+  if (args.given("model-control-mode")) set("model-control-mode", "model_control_mode", "static");
   return settings;
 }
 
 function refuseWhatIsNotThere(args: Arguments): void {
+  const mode = args.text("model-control-mode") ?? "none";
+  if (mode !== "none") {
+    throw new UsageError(
+      `--model-control-mode: expected none (not in this version: poll, explicit), received '${mode}'`,
+    );
+  }
   if (args.given("http-port") || args.has("allow-http")) {
     throw new UsageError("the REST endpoint is not in this version: leave out --http-port and --allow-http");
   }

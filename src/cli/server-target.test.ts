@@ -8,6 +8,7 @@ import {
   ModelInferResponseSchema,
   ModelMetadataRequestSchema,
   ModelMetadataResponseSchema,
+  RepositoryIndexResponseSchema,
 } from "../../proto/gen/grpc_service_pb.ts";
 import { serverTarget } from "./server-target.ts";
 
@@ -50,9 +51,15 @@ beforeAll(async () => {
     };
     return toBinary(ModelInferResponseSchema, create(ModelInferResponseSchema, reply));
   });
+  const index = unary("/inference.GRPCInferenceService/RepositoryIndex", () =>
+    toBinary(
+      RepositoryIndexResponseSchema,
+      create(RepositoryIndexResponseSchema, { models: [{ name: "echo" }, { name: "silent" }] }),
+    ),
+  );
   server.addService(
-    { ModelMetadata: metadata.definition, ModelInfer: infer.definition },
-    { ModelMetadata: metadata.handle, ModelInfer: infer.handle },
+    { ModelMetadata: metadata.definition, ModelInfer: infer.definition, RepositoryIndex: index.definition },
+    { ModelMetadata: metadata.handle, ModelInfer: infer.handle, RepositoryIndex: index.handle },
   );
   const port = await new Promise<number>((resolve, reject) =>
     server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
@@ -77,17 +84,24 @@ test("a status becomes the error of its code, with the server's words", async ()
   expect(error).toMatchObject({ code: "NOT_FOUND", message: `${address}: NOT_FOUND: unknown model 'nope'` });
 });
 
+test("a misspelt model is told the nearest one of the server", async () => {
+  await using target = serverTarget(address, "ecco", TIMEOUT_MS);
+  const message = `${address}: NOT_FOUND: unknown model 'ecco', did you mean 'echo'?`;
+  expect(await target.describe().catch((thrown) => thrown)).toMatchObject({ message });
+});
+
 test("a server that does not answer costs the timeout, no more", async () => {
   await using target = serverTarget(address, "silent", 50);
   expect(await target.describe().catch((thrown) => thrown)).toMatchObject({ code: "DEADLINE_EXCEEDED" });
 });
 
-test("nobody at the address is UNAVAILABLE", async () => {
+test("nobody at the address is UNAVAILABLE, in words", async () => {
   const other = new Server();
   const port = await new Promise<number>((resolve) =>
     other.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (_, bound) => resolve(bound)),
   );
   other.forceShutdown();
   await using target = serverTarget(`127.0.0.1:${port}`, "echo", TIMEOUT_MS);
-  expect(await target.describe().catch((thrown) => thrown)).toMatchObject({ code: "UNAVAILABLE" });
+  const message = `nothing listens on 127.0.0.1:${port}: is the server running?`;
+  expect(await target.describe().catch((thrown) => thrown)).toMatchObject({ code: "UNAVAILABLE", message });
 });

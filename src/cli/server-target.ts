@@ -15,6 +15,7 @@ import { Client, credentials, type ServiceError } from "@grpc/grpc-js";
 import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
 import { systemClock } from "../base/clock.ts";
 import { ServerError, STATUS_CODES, type StatusCode } from "../base/errors.ts";
+import { didYouMean } from "../base/nearest.ts";
 import { fromWire, wireName } from "../tensor/dtype.ts";
 import type { InferTarget } from "./infer-target.ts";
 import type { TensorInfo, TensorValue } from "./tensor-input.ts";
@@ -34,11 +35,19 @@ export function connect(address: string, timeoutMs: number): ServerConnection {
     "grpc.max_receive_message_length": -1,
     "grpc.max_send_message_length": -1,
   });
-  const { serverReady, modelMetadata, modelInfer } = GRPCInferenceService.method;
+  const { serverReady, modelMetadata, modelInfer, repositoryIndex } = GRPCInferenceService.method;
   const call = caller(client, address, timeoutMs);
   const target = (model: string): InferTarget => ({
     async describe() {
-      const { inputs, outputs } = await call(modelMetadata, { name: model });
+      const { inputs, outputs } = await call(modelMetadata, { name: model }).catch(async (thrown: unknown) => {
+        if (!(thrown instanceof ServerError) || thrown.code !== "NOT_FOUND") throw thrown;
+        // Not every server of the protocol lists its models.
+        const names = await call(repositoryIndex, {}).then(
+          ({ models }) => models.map(({ name }) => name),
+          () => [],
+        );
+        throw new ServerError(thrown.code, `${thrown.message}${didYouMean(model, names)}`);
+      });
       return { inputs: inputs.map(tensorInfo), outputs: outputs.map(tensorInfo) };
     },
     async infer(inputs, outputs) {
@@ -98,6 +107,13 @@ function caller(client: Client, address: string, timeoutMs: number) {
 
 function serverError(error: ServiceError, address: string): ServerError {
   const code = CODE_NAMES.get(error.code) ?? "UNKNOWN";
+  // grpc-js's own words, which name neither the address nor what to do.
+  if (code === "UNAVAILABLE" && error.details.includes("ECONNREFUSED")) {
+    return new ServerError(code, `nothing listens on ${address}: is the server running?`);
+  }
+  if (code === "UNAVAILABLE" && error.details.startsWith("Name resolution failed")) {
+    return new ServerError(code, `${address}: no such host`);
+  }
   return new ServerError(code, `${address}: ${code}: ${error.details}`);
 }
 

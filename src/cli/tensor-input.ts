@@ -11,7 +11,7 @@ import { type Dtype, sizeOf, wireName } from "../tensor/dtype.ts";
 import { elementCount, formatShape } from "../tensor/shape.ts";
 import { encodeStrings } from "../tensor/strings.ts";
 import { UsageError } from "./arguments.ts";
-import { encodeElements, NumberText, type Scalar } from "./element-codec.ts";
+import { encodeElements, NumberText, type Scalar, showScalar } from "./element-codec.ts";
 import { parseNpy } from "./npy.ts";
 
 /** A tensor of a model as its metadata has it: -1 where any extent is accepted. */
@@ -107,7 +107,7 @@ function flatten(value: Nested): { shape: number[]; scalars: Scalar[] } {
 }
 
 function toBytes(scalar: Scalar): Uint8Array {
-  if (typeof scalar !== "string") throw new RangeError(`expected strings, received ${JSON.stringify(scalar)}`);
+  if (typeof scalar !== "string") throw new RangeError(`expected strings, received ${showScalar(scalar)}`);
   return new TextEncoder().encode(scalar);
 }
 
@@ -115,7 +115,10 @@ function toBytes(scalar: Scalar): Uint8Array {
 function fitRank({ shape: wanted }: TensorInfo, shape: readonly number[]): number[] {
   const missing = wanted.length - shape.length;
   const canBeOne = wanted.slice(0, Math.max(missing, 0)).every((extent) => extent === -1 || extent === 1);
-  if (missing < 0 || !canBeOne) throw new RangeError(`expected ${formatShape(wanted)}, received ${formatShape(shape)}`);
+  if (missing < 0 || !canBeOne) {
+    const received = shape.length === 0 ? "a scalar" : formatShape(shape);
+    throw new RangeError(`expected ${formatShape(wanted)}, received ${received}`);
+  }
   return [...new Array<number>(missing).fill(1), ...shape];
 }
 
