@@ -5,6 +5,7 @@
 
 import { messageOf } from "../base/errors.ts";
 import { BUNDLE_LOADS_MAX } from "../base/limits.ts";
+import { didYouMean } from "../base/nearest.ts";
 import type { Bundle } from "../bundle/bundle.ts";
 import { type Candidate, discoverBundles, readCandidate } from "../bundle/discover.ts";
 import { loadModel, type ModelHost } from "./load.ts";
@@ -27,7 +28,14 @@ export async function loadRepository(options: RepositoryOptions, registry: Regis
   for (const { directory, reason } of ignored) log.warn("directory ignored", { directory, reason });
   const wanted = candidates.filter(({ name }) => options.include.length === 0 || options.include.includes(name));
   for (const name of options.include) {
-    if (!wanted.some((candidate) => candidate.name === name)) log.warn("model not found", { model: name });
+    if (wanted.some((candidate) => candidate.name === name)) continue;
+    const near = didYouMean(
+      name,
+      candidates.map((candidate) => candidate.name),
+    );
+    const reason = `no bundle of this name in ${options.directories.join(", ")}${near}`;
+    registry.refuse(name, reason);
+    log.error("model unavailable", { model: name, error: reason });
   }
   // Of two bundles with one name the first is served; the second is only reported, it must not take the name's entry.
   for (const { error } of wanted) if (error) log.error("bundle ignored", { error });

@@ -7,7 +7,9 @@ import { systemClock } from "../base/clock.ts";
 import { messageOf, ServerError } from "../base/errors.ts";
 import { HEADER_LIST_BYTES_MAX, RECEIVE_WINDOW_BYTES } from "../base/limits.ts";
 import { log } from "../base/log.ts";
+import { didYouMean } from "../base/nearest.ts";
 import type { Config } from "../config/config.ts";
+import type { Registry } from "../model/registry.ts";
 import { loadRepository } from "../model/repository.ts";
 import { type GrpcServer, startGrpcServer } from "../net/grpc-server.ts";
 import { type HttpServer, type Page, startHttpServer } from "../net/http.ts";
@@ -27,11 +29,21 @@ export interface Server extends AsyncDisposable {
   drain(): Promise<void>;
 }
 
-/** Why an address can't be listened on: the runtime's own messages name it or not, as it happens. */
-const LISTEN_FAILURES: Readonly<Record<string, string>> = {
-  EADDRINUSE: "the port is in use",
-  EADDRNOTAVAIL: "this machine has no such address",
-  EACCES: "permission denied",
+interface Service {
+  readonly name: string;
+  /** How its port is chosen. */
+  readonly portSetting: string;
+}
+
+const GRPC: Service = { name: "grpc", portSetting: "--grpc-port or endpoints.port" };
+const METRICS: Service = { name: "metrics", portSetting: "--metrics-port or endpoints.metrics_port" };
+const HOST_SETTING = "--grpc-address or endpoints.host";
+
+/** Why an address can't be listened on, and what to do: the runtime's own messages name it or not, as it happens. */
+const LISTEN_FAILURES: Readonly<Record<string, (host: string, port: number, portSetting: string) => string>> = {
+  EADDRINUSE: (_, port, portSetting) => `port ${port} is in use: choose another with ${portSetting}`,
+  EADDRNOTAVAIL: (host) => `${host} is no address of this machine: choose another with ${HOST_SETTING}`,
+  EACCES: (_, port, portSetting) => `permission denied for port ${port}: choose another with ${portSetting}`,
 };
 
 type MutableMethod = { kind: "unary"; handle: UnaryMethod["handle"] };
@@ -80,7 +92,7 @@ export async function startServer(config: Config, events: { onFault(): void }): 
 function openGrpc(config: Config, methods: ReadonlyMap<string, UnaryMethod>): GrpcServer {
   const { host, port } = config.endpoints;
   const { maxRecvMsgBytes, maxSendMsgBytes, maxConcurrentStreams } = config.grpc;
-  return listen("grpc", host, port, () =>
+  return listen(GRPC, host, port, () =>
     startGrpcServer({
       host,
       port,
@@ -112,23 +124,37 @@ function openMetrics(
     ["/metrics", () => metricsPage(config, state.core)],
   ]);
   const onDefect = (path: string, error: unknown) => log.error("page failed", { path, error });
-  return listen("metrics", host, port, () => startHttpServer({ host, port, routes, onDefect }));
+  return listen(METRICS, host, port, () => startHttpServer({ host, port, routes, onDefect }));
 }
 
-function listen<S extends { readonly port: number }>(service: string, host: string, port: number, start: () => S): S {
+function listen<S extends { readonly port: number }>(service: Service, host: string, port: number, start: () => S): S {
+  const { name, portSetting } = service;
   try {
     const server = start();
-    log.info("listening", { service, address: host, port: server.port });
+    log.info("listening", { service: name, address: host, port: server.port });
     return server;
-  } catch (cause) {
-    const reason = LISTEN_FAILURES[(cause as { code?: string }).code ?? ""] ?? messageOf(cause);
-    throw new ServerError("UNAVAILABLE", `cannot listen on ${host}:${port} (${service}): ${reason}`, { cause });
+  } catch (thrown) {
+    const explain = LISTEN_FAILURES[(thrown as { code?: string }).code ?? ""];
+    const reason = explain?.(host, port, portSetting) ?? `${messageOf(thrown)}: see ${HOST_SETTING}`;
+    throw new ServerError("UNAVAILABLE", `cannot listen on ${host}:${port} (${name}): ${reason}`);
   }
 }
 
 async function loadModels(config: Config, { registry, host }: Core): Promise<{ ready: number; unavailable: number }> {
   await loadRepository({ directories: config.modelDirs, include: config.modelsInclude }, registry, host);
+  if (!registry.closed) warnOfUnknownModels(config, registry);
   const entries = registry.entries();
   const ready = entries.filter(({ state }) => state === "ready").length;
   return { ready, unavailable: entries.length - ready };
+}
+
+/** A policy for a model that is not served is likely a misspelt name. */
+function warnOfUnknownModels(config: Config, registry: Registry): void {
+  const known = registry.entries().map(({ name }) => name);
+  for (const name of Object.keys(config.scheduler.models)) {
+    if (known.includes(name)) continue;
+    log.warn("setting ignored", {
+      reason: `scheduler.models.${name}: no such model is served${didYouMean(name, known)}`,
+    });
+  }
 }

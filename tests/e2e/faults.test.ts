@@ -135,14 +135,14 @@ describe("settings and ports", () => {
     const { exit, lines } = await failedStart({ [port]: taken.port });
     expect(exit).toBe(1);
     const service = port === "grpcPort" ? "grpc" : "metrics";
-    const says = `cannot start: cannot listen on 127.0.0.1:${taken.port} (${service}): the port is in use`;
+    const says = `cannot start: cannot listen on 127.0.0.1:${taken.port} (${service}): port ${taken.port} is in use`;
     expect(lines).toEqual([expect.stringContaining(says)]);
   });
 
   test("an address of another machine", async () => {
     const { exit, lines } = await failedStart({ flags: ["--grpc-address", "203.0.113.7"] });
     expect(exit).toBe(1);
-    const says = "cannot start: cannot listen on 203.0.113.7:0 (grpc): this machine has no such address";
+    const says = "cannot start: cannot listen on 203.0.113.7:0 (grpc): 203.0.113.7 is no address of this machine";
     expect(lines).toEqual([expect.stringContaining(says)]);
   });
 
