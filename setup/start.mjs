@@ -18,9 +18,15 @@ await script(async (args) => {
   const [grpcPort, metricsPort] = [await freePort(8001), await freePort(8002)];
   const where = `gRPC on 127.0.0.1:${grpcPort}, metrics and health on 127.0.0.1:${metricsPort}`;
   console.log(`starting dist/xlaserver on bundles/: ${where}`);
-  if (grpcPort !== 8001 || metricsPort !== 8002) console.log("(8001 or 8002 is taken by another program)");
+  for (const [wanted, port] of [
+    [8001, grpcPort],
+    [8002, metricsPort],
+  ]) {
+    if (port !== wanted) console.log(`port ${wanted} is taken by another program: ${port} takes its place`);
+  }
   const started = Date.now();
   const server = startServer({ repository: BUNDLES, grpcPort, metricsPort });
+  const logName = server.logFile.slice(at().length + 1);
   let stopped = false;
   const interrupted = new Promise((resolve) => {
     const stop = () => {
@@ -35,9 +41,7 @@ await script(async (args) => {
   try {
     const patience = setTimeout(() => console.log("compiling the models, which only a first start has to ..."), 2000);
     await unlessInterrupted(server.ready()).finally(() => clearTimeout(patience));
-    console.log(
-      `ready in ${((Date.now() - started) / 1000).toFixed(1)} s; log in ${server.logFile.slice(at().length + 1)}`,
-    );
+    console.log(`ready in ${((Date.now() - started) / 1000).toFixed(1)} s; log in ${logName}`);
     // Imported only now: its packages may have been installed a moment ago.
     const { demonstrate } = await import("./demonstration.mjs");
     await unlessInterrupted(demonstrate(`127.0.0.1:${grpcPort}`));
@@ -45,7 +49,9 @@ await script(async (args) => {
     console.log(howToGoOn(grpcPort, metricsPort));
     server.follow();
     const code = await Promise.race([server.exited, interrupted]);
-    return code === 0 ? 0 : 1;
+    if (code === 0) return 0;
+    const how = typeof code === "number" ? `exit code ${code}` : code;
+    throw new SetupError(`the server ended (${how}), see ${logName}`);
   } catch (error) {
     if (error instanceof SetupError && !stopped && !error.output)
       error.output = lastLines(readFileSync(server.logFile, "utf8"));
