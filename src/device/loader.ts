@@ -4,6 +4,7 @@
 // (load.thread.ts), on the calling thread (`inspect`, tests), and in the compile child. Handles that it gives out are
 // native addresses; whoever holds one gives it back to the same loader. Used through loader-port.ts by pjrt.ts.
 
+import { basename } from "node:path";
 import { type Address, addressOf, liveHandles, NULL, offsetAddress } from "../../ffi/memory.ts";
 import { PjrtBuffer } from "../../ffi/pjrt/buffer.ts";
 import { type ClientHandle, PjrtClient } from "../../ffi/pjrt/client.ts";
@@ -299,6 +300,16 @@ function compileModule(client: PjrtClient, label: string, module: Uint8Array, op
     const { code, message } = ServerError.from(cause, "compiling");
     // Whatever a compiler says of a module is the module's fault, unless the machine ran out of something.
     const kept = code === "RESOURCE_EXHAUSTED" ? code : "INVALID_ARGUMENT";
-    throw new ServerError(kept, `${label}: ${message}`, { cause });
+    throw new ServerError(kept, `${label}: ${plainCompilerMessage(label, message)}`, { cause });
   }
+}
+
+/** The parser of text modules calls its input `-`, and adds a guess about old plugins that is never right for text. */
+function plainCompilerMessage(label: string, message: string): string {
+  if (!/(^|\s)-:\d+:\d+: /.test(message)) return message;
+  return message
+    .replaceAll(/(^|\s)-:(\d+:\d+: )/g, `$1${basename(label)}:$2`)
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("<unknown>:0: error: Failed to parse using StableHLO"))
+    .join("\n");
 }

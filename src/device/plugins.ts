@@ -36,6 +36,8 @@ export interface PluginSearch {
 /** In order of preference; the second is the spelling of other PJRT hosts. */
 const ENVIRONMENT_NAMES = ["XLASERVER_PJRT_PLUGIN", "PJRT_PLUGIN_LIBRARY_PATH"];
 
+const LISTING = "`xlaserver plugins` lists what is found";
+
 /** Python packages that carry a plugin: the file below site-packages, and the distribution that says the version. */
 const PACKAGES: readonly { file: string; distribution: string; backend: Backend }[] = [
   { file: "jax_plugins/xla_cuda13/xla_cuda_plugin.so", distribution: "jax_cuda13_pjrt", backend: "cuda" },
@@ -63,13 +65,16 @@ export async function choosePlugin(backend: Backend, search: PluginSearch): Prom
     if (!fault) return path;
     const complaint = `${path} (from ${candidate.origin}): ${fault}`;
     if (candidate.origin === "option" || candidate.origin === "environment") {
-      throw new ServerError("FAILED_PRECONDITION", `no PJRT plugin: ${complaint}`);
+      throw new ServerError("FAILED_PRECONDITION", `no PJRT plugin: ${complaint}; ${LISTING}`);
     }
     rejected.push(complaint);
   }
   const hint = `give its path (runtime.plugin or ${ENVIRONMENT_NAMES[0]}) or install ${suggestion(backend)} with pip`;
   const reasons = rejected.length > 0 ? ` (${rejected.join("; ")})` : "";
-  throw new ServerError("FAILED_PRECONDITION", `no PJRT plugin for ${backend} was found${reasons}: ${hint}`);
+  throw new ServerError(
+    "FAILED_PRECONDITION",
+    `no PJRT plugin for ${backend} was found${reasons}: ${hint}; ${LISTING}`,
+  );
 }
 
 function suggestion(backend: Backend): string {
