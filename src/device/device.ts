@@ -115,9 +115,11 @@ export interface Device extends AsyncDisposable {
   leaseSlab(layout: SlabLayout): Promise<Slab>;
   /**
    * Uploads the slab's inputs, executes with the weights, downloads the results into the slab's outputs.
+   * `quick` says that it is expected to take less than handing it to another thread would: where nothing else is under
+   * way the device may then run it before it returns, blocking the caller meanwhile.
    * Errors: RESOURCE_EXHAUSTED for out of memory (this run only), else INTERNAL with the plugin's message.
    */
-  run(executable: Executable, weights: Weights | undefined, slab: Slab): Promise<RunTiming>;
+  run(executable: Executable, weights: Weights | undefined, slab: Slab, quick?: boolean): Promise<RunTiming>;
   /** Called at most once, when the device is lost for good (a sticky error). */
   onFault: ((error: Error) => void) | undefined;
 }

@@ -20,7 +20,7 @@ import { inlineLoader, threadLoader } from "./loader-port.ts";
 import { prepareNativeEnvironment } from "./native-environment.ts";
 import { PjrtDevice } from "./pjrt.ts";
 import { type Backend, choosePlugin } from "./plugins.ts";
-import { inlineRuns, threadedRuns } from "./run-port.ts";
+import { inlineRuns, quickRuns, type RunPort, threadedRuns } from "./run-port.ts";
 
 export interface DeviceOptions {
   readonly backend: Backend;
@@ -94,7 +94,7 @@ export async function openDevice(options: DeviceOptions): Promise<Device> {
     },
     opened,
     loader,
-    runs: inline ? inlineRuns(target) : threadedRuns(target, onCrash),
+    runs: runsOf(options, target, onCrash),
     environment: compileEnvironment(pluginSha256, spec, opened),
     xlaOptions: options.xlaOptions,
     compilePool: options.compile === "inline" ? undefined : new CompilePool(helperSpec(spec), helpers(), clock),
@@ -118,6 +118,12 @@ function createOptions(options: DeviceOptions): ClientSpec["createOptions"] {
   };
   if (allocator !== undefined) accelerator.allocator = allocator;
   return accelerator;
+}
+
+/** On the CPU a small program runs fastest where its caller is; an accelerator's transfers are not to be waited for. */
+function runsOf({ threads }: DeviceOptions, target: LaunchTarget, onCrash: (error: ServerError) => void): RunPort {
+  if (threads === "inline") return inlineRuns(target);
+  return target.aliasInputs && !target.arena ? quickRuns(target, onCrash) : threadedRuns(target, onCrash);
 }
 
 /** The helper shares the accelerator with this process, so it takes memory as it needs it, and no arena. */

@@ -110,7 +110,7 @@ export class PjrtDevice implements Device {
     return this.pool.lease(layout);
   }
 
-  run(executable: Executable, weights: Weights | undefined, slab: Slab): Promise<RunTiming> {
+  run(executable: Executable, weights: Weights | undefined, slab: Slab, quick = false): Promise<RunTiming> {
     if (this.gone) return Promise.reject(this.gone);
     assert(executable instanceof ExecutableHolder, "the executable is of this device");
     assert(weights === undefined || weights instanceof PjrtWeights, "the weights are of this device");
@@ -130,7 +130,7 @@ export class PjrtDevice implements Device {
       };
       const start = (offset: number) => {
         const { runs } = this.parts;
-        runs.run(shared.id, weights?.id ?? 0, slab.nativeAddress, offset).then(
+        runs.run(shared.id, weights?.id ?? 0, slab.nativeAddress, offset, quick).then(
           (timing) => {
             this.regions.release(offset, inputByteLength);
             settle();

@@ -155,13 +155,30 @@ function running(it: () => TestDevice): void {
       const executable = index % 2 ? small : large;
       const slab = await leaseFor(device, executable);
       asInts(slab.inputs[0]!).fill(index);
-      await device.run(executable, undefined, slab);
+      await device.run(executable, undefined, slab, executable === small);
       order.push(index);
       expect(asInts(slab.outputs[0]!).every((value) => value === index)).toBe(true);
       slab.release();
     });
     await Promise.all(runs);
     expect(order).toEqual(runs.map((_, index) => index));
+  });
+
+  test("runs what is quick in order too, whether or not the device is idle", async () => {
+    const { device, modules } = it();
+    using executable = await device.loadExecutable(modules.identity({ dtype: "i32", shape: [16] }));
+    const order: number[] = [];
+    const run = async (index: number, quick: boolean) => {
+      const slab = await leaseFor(device, executable);
+      asInts(slab.inputs[0]!).fill(index);
+      await device.run(executable, undefined, slab, quick);
+      order.push(index);
+      expect(asInts(slab.outputs[0]!).every((value) => value === index)).toBe(true);
+      slab.release();
+    };
+    for (let index = 0; index < 10; index++) await run(index, true);
+    await Promise.all(Array.from({ length: 10 }, (_, index) => run(10 + index, index % 3 !== 1)));
+    expect(order).toEqual(Array.from({ length: 20 }, (_, index) => index));
   });
 
   test("lets a run that is out of memory fail alone", async () => {
