@@ -243,13 +243,13 @@ export function writeBytes(path: string, bytes: Uint8Array | string): Promise<vo
 export type DescriptorWriter = (text: string) => Promise<unknown> | undefined;
 
 /**
- * A writer to an open descriptor that never waits for whoever reads it: a full pipe, socket or terminal makes it answer
- * with a promise, and the next text must wait for that. Errors: the system's own, thrown or rejected, e.g. EPIPE; the
- * writer stays usable.
+ * A writer to an open descriptor that never waits for the reader of a pipe or socket: a full one makes it answer with a
+ * promise, and the next text must wait for that. A terminal that its user has stopped does stop the caller. Errors: the
+ * system's own, thrown or rejected, e.g. EPIPE; the writer stays usable.
  */
 export function descriptorWriter(descriptor: number): DescriptorWriter {
   const stat = fstatSync(descriptor);
-  const target = stat.isSocket() ? descriptor : stat.isFile() ? undefined : nonBlockingTwin(descriptor, stat.isFIFO());
+  const target = stat.isSocket() ? descriptor : stat.isFIFO() ? nonBlockingTwin(descriptor) : undefined;
   if (target === undefined) {
     return (text) => {
       writeSync(descriptor, text);
@@ -275,15 +275,14 @@ export function descriptorWriter(descriptor: number): DescriptorWriter {
 }
 
 /**
- * The same pipe or terminal, opened once more so that only we are non-blocking: the flag belongs to the open file, which
- * the shell and our parents share. Where the system refuses (a pipe of another user), a pipe takes the flag all the same,
- * and a terminal stays as it is.
+ * The same pipe, opened once more so that only we don't wait: the flag belongs to the open file, which we share with our
+ * parents. Where the system refuses, since the pipe is another user's, they don't wait either.
  */
-function nonBlockingTwin(descriptor: number, isPipe: boolean): number | undefined {
+function nonBlockingTwin(pipe: number): number {
   try {
-    return openSync(`/proc/self/fd/${descriptor}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+    return openSync(`/proc/self/fd/${pipe}`, constants.O_WRONLY | constants.O_NONBLOCK);
   } catch {
-    return isPipe ? descriptor : undefined;
+    return pipe;
   }
 }
 

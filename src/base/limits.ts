@@ -3,6 +3,20 @@
 // A bound that a user may want to move belongs in config/; one that only keeps us safe, or follows from a measurement,
 // belongs here. Used by every room.
 
+// -- base/
+
+/** A string in a log line: longer than any name or path that a person reads. */
+export const LOG_STRING_CHARACTERS_MAX = 1024;
+
+/** An error in a log line, with its causes: a compiler's message may have some lines. */
+export const LOG_ERROR_CHARACTERS_MAX = 4096;
+
+/** Log lines that wait for a reader who has stalled: some thousand; more are counted and lost. */
+export const LOG_QUEUE_CHARACTERS_MAX = 2 ** 20;
+
+/** What a slow reader of the log gets at the process's end to take the lines that wait for it. */
+export const LOG_FLUSH_NS_MAX = 1e9;
+
 // -- device/
 
 /** One slab is viewed as one ArrayBuffer, and the engine's largest is 4 GiB. */
@@ -149,11 +163,53 @@ export const OUTPUT_TURN_BYTES = 64 * 2 ** 10;
 export const IDLE_FRAMES_BURST_MAX = 10_000;
 export const IDLE_FRAMES_PER_SECOND_MAX = 2_000;
 
-/** A connection with queued replies that takes no byte for this long has stalled: far above a round trip. */
+/** Replies that wait on a connection are looked at this often: far above a round trip. */
 export const STALL_NS = 100e6;
 
-/** So many stalls on end, 30 seconds, and a connection whose replies still hold others' memory is ended. */
-export const STALLS_MAX = 300;
+/** A connection that takes less of its replies between two looks has stalled: 640 KB/s, below it copies are cheap. */
+export const STALL_BYTES = 64 * 2 ** 10;
+
+/**
+ * A connection must take some of what waits for it in this time: SEND_PROGRESS_BYTES, or one part in
+ * SEND_PROGRESS_PARTS where that is more, so that the largest reply is gone within eleven minutes. Else it is ended.
+ */
+export const SEND_PROGRESS_NS = 10e9;
+export const SEND_PROGRESS_BYTES = 64 * 2 ** 10;
+export const SEND_PROGRESS_PARTS = 64;
+
+/** Where replies fill half of what they may, a connection that made no such progress for this long makes room. */
+export const SEND_PRESSURE_NS = 2e9;
+
+/** A message up to this size is control or small inference: no budget refuses it while larger ones could make room. */
+export const SMALL_MESSAGE_BYTES = 64 * 2 ** 10;
+
+/** What small replies may take beyond the budget of all replies: those of a thousand streams. */
+export const SMALL_REPLIES_BYTES_MAX = 64 * 2 ** 20;
+
+/** How often connections and messages under way are looked at for what they wait for. */
+export const PEER_LOOK_NS = 1e9;
+
+/** A request under way brings this much in this time, or its rest: 2 KB/s. Else its call is ended. */
+export const RECEIVE_PROGRESS_NS = 30e9;
+export const RECEIVE_PROGRESS_BYTES = 64 * 2 ** 10;
+
+/** What a connection gets to send its preface and SETTINGS, and then its first request: far above any handshake. */
+export const FIRST_REQUEST_NS_MAX = 10e9;
+
+/** A header block gets this long from its first frame to its last. */
+export const HEADER_BLOCK_NS_MAX = 30e9;
+
+/** A connection without a stream is closed after this long; a gRPC client opens another when it needs one. */
+export const CONNECTION_IDLE_NS_MAX = 300e9;
+
+/**
+ * Descriptors that connections leave to the rest of the process: plugins, bundles, hooks, the metrics port. A process
+ * without connections has some 60.
+ */
+export const DESCRIPTORS_RESERVED = 128;
+
+/** How often it is logged that connections are turned away. */
+export const CROWDED_LOG_NS = 60e9;
 
 /** What one stalled connection may hold in copied replies; beyond it replies wait in the memory they came in. */
 export const STALLED_REPLY_BYTES_MAX = 16 * 2 ** 20;
@@ -176,6 +232,18 @@ export const CONTROL_REQUEST_BYTES_MAX = 2 ** 20;
  * few GB/s gets some 100 MB beyond its bound. A look costs about 20 us.
  */
 export const HOOK_WATCH_NS = 20e6;
+
+/** Lines a second that a hook thread may print, or a bundle's failures may add to the log: what a person can read. */
+export const HOOK_LINES_PER_SECOND_MAX = 50;
+
+/** Characters of one printed text or one message of a hook: the wire cuts a status message at as much. */
+export const HOOK_TEXT_CHARACTERS_MAX = 4096;
+
+/** Frames of a hook's stack in the log: where it was thrown and how it came there. */
+export const HOOK_STACK_FRAMES_MAX = 8;
+
+/** Findings of one failed import that are told. */
+export const HOOK_FAULTS_MAX = 20;
 
 // -- worker/
 

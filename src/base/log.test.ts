@@ -43,6 +43,14 @@ test("text: values with spaces, quotes or line breaks are quoted, so that an eve
   ]);
 });
 
+test("text: a mapping is a field for each of its values", () => {
+  const { log, lines } = capture("text");
+  log.info("config", { strict: false, endpoints: { host: "::1", tls: {} }, models: { "a b": { sizes: ["x y", 2] } } });
+  expect(lines).toEqual([
+    '22:13:20.123 info  config strict=false endpoints.host=::1 endpoints.tls={} models.a b.sizes=["x y",2]\n',
+  ]);
+});
+
 test("a terminal gets text by default, and events below the level are dropped", () => {
   const { log, lines } = capture("auto", "warn", true);
   log.debug("quiet");
@@ -87,4 +95,19 @@ test("the request log writes the lines of one turn together, and only failures i
   await new Promise((resolve) => setImmediate(resolve));
   expect(written).toHaveLength(1);
   expect(createRequestLog("off", "json")).toBeUndefined();
+});
+
+test("long values are cut and say by how much; a line stays short whatever a client or a hook sends", () => {
+  const { log, lines } = capture("json");
+  const text = capture("text");
+  const error = new ServerError("INTERNAL", "h".repeat(5e6), { cause: new Error("c".repeat(5e6)) });
+  for (const target of [log, text.log]) {
+    target.warn("request", { model: "m".repeat(1 << 20), error, nested: { names: ["n".repeat(3000)] } });
+  }
+  const line = JSON.parse(lines[0]!);
+  expect(line.model).toBe(`${"m".repeat(1024)}... (${2 ** 20 - 1024} more characters)`);
+  expect(line.error).toStartWith("hhh");
+  expect(line.error).toEndWith(" more characters)");
+  expect(line.nested.names[0]).toBe(`${"n".repeat(1024)}... (1976 more characters)`);
+  for (const written of [lines[0]!, text.lines[0]!]) expect(written.length).toBeLessThan(7000);
 });

@@ -1,12 +1,14 @@
 // The log: one line an event, to standard error; for a person on a terminal, JSON everywhere else.
 //
-// An event is a short fixed phrase ("listening", "model ready"); what varies goes into fields. A log that cannot be
-// written never stops the server: lines are counted and their loss is reported. Used by every room; cli/ configures it.
+// An event is a short fixed phrase ("listening", "model ready"); what varies goes into fields, cut to a length that
+// nobody can fill a disk with. A log that can't be written never stops the server (log-output.ts). Used by every room;
+// cli/ configures it.
 
 import { isatty } from "node:tty";
 import { systemClock } from "./clock.ts";
 import { messageOf } from "./errors.ts";
-import { writeDescriptor } from "./files.ts";
+import { LOG_ERROR_CHARACTERS_MAX, LOG_STRING_CHARACTERS_MAX } from "./limits.ts";
+import { LogOutput } from "./log-output.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export const LOG_FORMATS = ["auto", "text", "json"] as const;
@@ -45,39 +47,39 @@ const COLORS: Readonly<Record<LogLevel, string>> = {
 };
 const RESET = "\x1b[0m";
 
-let linesLost = 0;
+const standardError = new LogOutput(STANDARD_ERROR);
 
-/**
- * Writes whole lines to standard error, at once: a process that dies has said why. process.stderr is not used, since
- * it makes a pipe non-blocking and loses what is buffered at exit.
- */
+/** Writes whole lines to standard error, without waiting for its reader. */
 export function writeLogLines(lines: string): void {
-  try {
-    if (linesLost > 0) {
-      writeDescriptor(
-        STANDARD_ERROR,
-        `${JSON.stringify({ level: "warn", event: "log lines lost", count: linesLost })}\n`,
-      );
-      linesLost = 0;
-    }
-    writeDescriptor(STANDARD_ERROR, lines);
-  } catch {
-    linesLost++; // the reader is gone (EPIPE) or too slow (EAGAIN); the server goes on
-  }
+  standardError.write(lines);
 }
 
-/** The messages of an error and of its causes, outermost first, none twice. */
-export function describeError(thrown: unknown): string {
+/** Before a process ends: waits until the reader of standard error has the lines, for a second at most. */
+export function logWritten(): Promise<void> {
+  return standardError.written();
+}
+
+/** The messages of an error and of its causes, outermost first, none twice, each at most so long. */
+export function describeError(thrown: unknown, charactersMax = Number.POSITIVE_INFINITY): string {
   const messages: string[] = [];
   for (let at = thrown; at !== undefined && messages.length < 8; at = at instanceof Error ? at.cause : undefined) {
-    const message = messageOf(at);
-    if (!messages.at(-1)?.includes(message)) messages.push(message);
+    const message = cut(messageOf(at), charactersMax);
+    if (!messages.some((said) => said.includes(message))) messages.push(message);
   }
   return messages.join(": caused by: ");
 }
 
+function cut(text: string, charactersMax: number): string {
+  const more = text.length - charactersMax;
+  return more > 0 ? `${text.slice(0, charactersMax)}... (${more} more characters)` : text;
+}
+
 function plain(value: unknown): unknown {
-  if (value instanceof Error) return describeError(value);
+  if (value instanceof Error) {
+    // Each message alone, then all: a hook may throw fifty megabytes.
+    return cut(describeError(value, LOG_ERROR_CHARACTERS_MAX), LOG_ERROR_CHARACTERS_MAX);
+  }
+  if (typeof value === "string") return cut(value, LOG_STRING_CHARACTERS_MAX);
   if (typeof value === "bigint") return value.toString();
   return value;
 }
@@ -89,9 +91,20 @@ function jsonLine(level: LogLevel, wallMs: number, event: string, fields: LogFie
 }
 
 function textValue(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map((item) => textValue(plain(item))).join(",")}]`;
   const text =
     typeof value === "object" && value !== null ? JSON.stringify(value, (_key, v) => plain(v)) : String(value);
   return text === "" || /[\s"=]/.test(text) ? JSON.stringify(text) : text;
+}
+
+/** ` key=value`; the fields of a mapping as ` key.field=value` each, so that it needs no quotes. */
+function textField(key: string, field: unknown): string {
+  const value = plain(field);
+  if (value === undefined) return "";
+  const mapping = typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  const entries = mapping ? Object.entries(value) : [];
+  if (entries.length === 0) return ` ${key}=${textValue(value)}`;
+  return entries.map(([name, inner]) => textField(`${key}.${name}`, inner)).join("");
 }
 
 function textLine(
@@ -106,10 +119,7 @@ function textLine(
   let line = colors
     ? `${COLORS.debug}${time}${RESET} ${COLORS[level]}${name}${RESET} ${event}`
     : `${time} ${name} ${event}`;
-  for (const key in fields) {
-    const value = plain(fields[key]);
-    if (value !== undefined) line += ` ${key}=${textValue(value)}`;
-  }
+  for (const key in fields) line += textField(key, fields[key]);
   return line;
 }
 
