@@ -69,7 +69,10 @@ function expectHooksToWork(program: string[]): void {
   const { values, warnings } = JSON.parse(stdout);
   expect(values).toEqual([2, 4]);
   // Errors outside of any call are heard of and hurt nobody; the last one may come after the call that caused it.
-  expect(warnings.slice(0, 2)).toEqual(["floating", "from a timer"]);
+  expect(warnings.slice(0, 2)).toEqual([
+    ["floating", ["preprocess (m/model.ts:11:30)"]],
+    ["from a timer", ["<anonymous> (m/model.ts:12:91)"]],
+  ]);
 }
 
 /** Runs the bundle's tests with the preload that `program` extracts, by the Bun that `bun` starts. */

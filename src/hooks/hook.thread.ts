@@ -1,14 +1,32 @@
 // A hook thread: loads the model.ts of bundles and runs their hooks, one order at a time.
 //
-// It believes nothing a hook does: what is thrown becomes a report for that order, what is returned is checked here. It
-// may be terminated at any moment, so it owns nothing but memory. Started by thread.ts.
+// What a hook throws becomes a report for its order, what it returns is checked here, what it prints goes to the log. It
+// may be terminated at any moment, so it owns nothing but memory. Bundles are trusted with the server's rights: nothing
+// here stops one that ends the process, writes to its descriptors, reads what others left on the thread or forges its
+// reports, nor are Workers that it starts looked after. Accidents of one bundle must not break another unseen. Started
+// by thread.ts.
 
 import { deserialize, serialize } from "bun:jsc";
 import { type HookContext, InvalidInput, type ModelHooks } from "../api.ts";
-import { messageOf } from "../base/errors.ts";
+import { systemClock } from "../base/clock.ts";
+import { changedSince, noteBuiltIns } from "./built-ins.ts";
 import { closeTensors, openTensors } from "./hook-tensors.ts";
-import type { DoneReport, FailedReport, HookName, HookState, LoadOrder, Order, Report, RunOrder } from "./messages.ts";
+import { LineGate } from "./line-gate.ts";
+import type {
+  Aside,
+  DoneReport,
+  HookName,
+  HookState,
+  LoadOrder,
+  Order,
+  OutputReport,
+  Report,
+  RunOrder,
+  StrayReport,
+} from "./messages.ts";
 import { defineModules } from "./modules.ts";
+import { captureOutput } from "./output.ts";
+import { Bundles, describeImport, describeThrown } from "./thrown.ts";
 
 declare const self: Worker;
 
@@ -21,6 +39,7 @@ interface LoadedSet {
 }
 
 const sets = new Map<number, LoadedSet>();
+const bundles = new Bundles();
 let registered: ModelHooks | undefined;
 let underway: { readonly order: number; readonly context: Context } | undefined;
 
@@ -55,18 +74,20 @@ class Context implements HookContext {
   }
 }
 
-async function load({ order, set, file, directory }: LoadOrder): Promise<void> {
+async function load({ order, set, name, file, directory }: LoadOrder): Promise<void> {
   registered = undefined;
+  const builtIns = noteBuiltIns();
   try {
+    bundles.add(directory, name);
     await import(file);
+    const hooks = registeredHooks();
+    if (!hooks) throw new Error("expected a call of registerModel, none was made");
+    const names = (["preprocess", "postprocess"] as const).filter((each) => hooks[each] !== undefined);
+    sets.set(set, { directory, hooks });
+    post({ kind: "loaded", order, hooks: names, changed: changedSince(builtIns) });
   } catch (thrown) {
-    return post(failed(order, describeImport(thrown, directory)));
+    post({ kind: "failed", order, code: "INTERNAL", ...describeImport(thrown, bundles) });
   }
-  const hooks = registeredHooks();
-  if (!hooks) return post(failed(order, "expected a call of registerModel, none was made"));
-  sets.set(set, { directory, hooks });
-  const names = (["preprocess", "postprocess"] as const).filter((name) => hooks[name] !== undefined);
-  post({ kind: "loaded", order, hooks: names });
 }
 
 /** What the import registered; a function, for the compiler believes that nobody has assigned since `undefined`. */
@@ -85,8 +106,10 @@ async function run(order: RunOrder): Promise<void> {
       done.tensors.map((tensor) => tensor.bytes),
     );
   } catch (thrown) {
-    const code = thrown instanceof InvalidInput ? "INVALID_ARGUMENT" : "INTERNAL";
-    post({ kind: "failed", order: order.order, code, message: thrownMessage(thrown) });
+    const described = describeThrown(thrown, bundles);
+    if (isInvalidInput(thrown)) {
+      post({ kind: "failed", order: order.order, code: "INVALID_ARGUMENT", ...described, stack: [] });
+    } else post({ kind: "failed", order: order.order, code: "INTERNAL", ...described });
   } finally {
     underway = undefined;
   }
@@ -105,39 +128,39 @@ function stateOf(context: Context, hook: HookName): HookState | undefined {
     return serialize(context.state);
   } catch (thrown) {
     throw new Error(
-      `context.state, left by ${hook}: expected values that structuredClone takes: ${thrownMessage(thrown)}`,
+      `context.state, left by ${hook}: expected values that structuredClone takes: ${describeThrown(thrown, bundles).message}`,
     );
   }
 }
 
-/** The message of anything that a hook can throw, even of what has none. */
-function thrownMessage(thrown: unknown): string {
+/** A function of its own, for a Proxy may throw when it is asked what it is. */
+function isInvalidInput(thrown: unknown): boolean {
   try {
-    return String(messageOf(thrown));
+    return thrown instanceof InvalidInput;
   } catch {
-    return "it threw something that cannot be shown";
+    return false;
   }
 }
 
-function failed(order: number, message: string): FailedReport {
-  return { kind: "failed", order, code: "INTERNAL", message };
+/** Posts what is for the log, as much as the log can bear. */
+function asides<A extends Exclude<Aside, { kind: "dropped" }>>(of: A["kind"]): (aside: A) => void {
+  const gate = new LineGate(systemClock, (lines) => post({ kind: "dropped", of, lines }));
+  return (aside) => {
+    if (gate.admits()) post(aside);
+  };
 }
 
-/** A failed import in words: syntax errors with their places, paths as seen from the bundle. */
-function describeImport(thrown: unknown, directory: string): string {
-  const faults = thrown instanceof AggregateError ? thrown.errors : [thrown];
-  const lines = faults.map((fault: { position?: { file: string; line: number; column: number } }) => {
-    const at = fault?.position;
-    return at ? `${at.file}:${at.line}:${at.column}: ${thrownMessage(fault)}` : thrownMessage(fault);
-  });
-  return lines.join("; ").replaceAll(`${directory}/`, "");
-}
-
+const tellOutput = asides<OutputReport>("output");
+captureOutput((level, text) => tellOutput({ kind: "output", level, text }));
 defineModules((hooks) => {
   registered = hooks;
 });
 // An error that no order awaits (a timer's, a floating promise's) must not take the thread, and others' calls, with it.
-const stray = (thrown: unknown): void => post({ kind: "stray", message: thrownMessage(thrown) });
+const tellStray = asides<StrayReport>("stray");
+const stray = (thrown: unknown): void => {
+  const { message, stack } = describeThrown(thrown, bundles);
+  tellStray({ kind: "stray", message, stack });
+};
 process.on("uncaughtException", stray);
 process.on("unhandledRejection", stray);
 self.addEventListener("message", ({ data }: MessageEvent<Order>) => {

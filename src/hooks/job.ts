@@ -72,11 +72,14 @@ export class HookJob {
     this.reject(error);
   }
 
-  /** The error for what went wrong, as `model 'm': preprocess hook: ...`, or `model.ts: ...` while loading. */
-  fault(message: string): ServerError {
+  /**
+   * The error for what went wrong, as `model 'm': preprocess hook: ...`, since a client reads it; while loading as
+   * `m/model.ts:3:7: ...`, with the place where it went wrong, if known.
+   */
+  fault(message: string, place?: string): ServerError {
     const { name, file } = this.file;
     const fileName = file.slice(file.lastIndexOf("/") + 1);
-    if (!this.call) return new ServerError("INVALID_ARGUMENT", `${fileName}: ${message}`);
+    if (!this.call) return new ServerError("INVALID_ARGUMENT", `${place ?? `${name}/${fileName}`}: ${message}`);
     return new ServerError("INTERNAL", `model '${name}': ${this.call.hook} hook: ${message}`);
   }
 }

@@ -4,6 +4,7 @@
 // wire (row-major, little-endian; BYTES with length prefixes), copied once on each side: the sender keeps its own.
 // Used by thread.ts and hook.thread.ts.
 
+import type { LogLevel } from "../base/log.ts";
 import type { CallTensor, ParameterValue } from "../call/call.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import type { Dtype } from "../tensor/dtype.ts";
@@ -27,6 +28,8 @@ export interface LoadOrder {
   readonly order: number;
   /** Names the bundle's generation in later orders to this thread. */
   readonly set: number;
+  /** The bundle's name, for places in its files. */
+  readonly name: string;
   /** Absolute paths. */
   readonly file: string;
   readonly directory: string;
@@ -56,6 +59,8 @@ export interface LoadedReport {
   readonly kind: "loaded";
   readonly order: number;
   readonly hooks: readonly HookName[];
+  /** Built-ins that the import changed for everyone on this thread, e.g. `Array.prototype.map`. */
+  readonly changed: readonly string[];
 }
 
 export interface DoneReport {
@@ -70,15 +75,38 @@ export interface FailedReport {
   readonly order: number;
   readonly code: "INTERNAL" | "INVALID_ARGUMENT";
   readonly message: string;
+  /** Where it was thrown, as `m/model.ts:3:7`; undefined when nobody knows. */
+  readonly place: string | undefined;
+  /** Frames in the bundle's files, innermost first; empty for the client's faults. */
+  readonly stack: readonly string[];
 }
 
-/** `ready` once, when the thread listens; `stray` for an error that no order is to blame for. */
-export type Report =
-  | LoadedReport
-  | DoneReport
-  | FailedReport
-  | { readonly kind: "ready" }
-  | { readonly kind: "stray"; readonly message: string };
+/** An error that no order is to blame for: a timer's, a floating promise's. */
+export interface StrayReport {
+  readonly kind: "stray";
+  readonly message: string;
+  readonly stack: readonly string[];
+}
+
+/** Something that a hook printed. */
+export interface OutputReport {
+  readonly kind: "output";
+  readonly level: LogLevel;
+  readonly text: string;
+}
+
+/** How many reports of a kind were not sent, for there were too many. */
+export interface DroppedReport {
+  readonly kind: "dropped";
+  readonly of: "stray" | "output";
+  readonly lines: number;
+}
+
+/** What is told beside the answers to orders, for the log. */
+export type Aside = StrayReport | OutputReport | DroppedReport;
+
+/** `ready` comes once, when the thread listens. */
+export type Report = LoadedReport | DoneReport | FailedReport | Aside | { readonly kind: "ready" };
 
 /** A copy of the tensors to send, and what of it is to be transferred. */
 export function sendTensors(tensors: readonly CallTensor[]): [sent: SentTensor[], transfer: ArrayBuffer[]] {

@@ -10,6 +10,7 @@ import { ServerError } from "../base/errors.ts";
 import type { Logger } from "../base/log.ts";
 import { residentAnonymousBytes } from "../base/memory.ts";
 import type { CallTensor } from "../call/call.ts";
+import { HookLog } from "./hook-log.ts";
 import { type HookFile, HookJob, type HookRequest, type HookResult, type LoadedFile } from "./job.ts";
 import { type HookName, receiveTensors, sendTensors } from "./messages.ts";
 import { HookThread, type NewOrder, type Outcome } from "./thread.ts";
@@ -78,12 +79,14 @@ export class HookPool implements Disposable {
   private readonly latest = new Map<string, LoadedFile>();
   private readonly live = new Set<LoadedFile>();
   private readonly watch: HookWatch<Seat>;
+  private readonly log: HookLog;
   private readonly counts = { completed: 0, failed: 0, overTime: 0, overMemory: 0, threadsLost: 0 };
   private loads = 0;
   private spawned = 0;
   private closed = false;
 
   constructor(private readonly options: HookPoolOptions) {
+    this.log = new HookLog(options.log, options.clock);
     this.watch = new HookWatch({
       clock: options.clock,
       memoryBoundBytes: options.memoryBoundBytes,
@@ -203,16 +206,16 @@ export class HookPool implements Disposable {
   }
 
   private spawn(): Seat {
-    const { clock, log } = this.options;
+    const { clock } = this.options;
     const name = `hook-${++this.spawned}`;
     const thread = new HookThread(
       name,
       clock,
-      (message) => log.warn("hook error outside of any call", { thread: name, models: namesOf(seat), error: message }),
+      (aside) => this.log.aside(aside, name, seat.job?.file.name, namesOf(seat)),
       (message) => {
         this.counts.threadsLost++;
         this.seats.delete(seat);
-        log.warn("hook thread ended", { thread: name, model: seat.job?.file.name, error: message });
+        this.log.died(message, name, seat.job?.file.name);
       },
     );
     const seat: Seat = {
@@ -237,10 +240,11 @@ export class HookPool implements Disposable {
   }
 
   private beginImport(seat: Seat, job: HookJob): void {
-    const { id, file, directory } = job.file;
+    const { id, name, file, directory } = job.file;
     // Noted before it has worked: what even a failed import left in this thread, a later load must not meet.
     seat.loaded.set(directory, job.file);
-    this.order(seat, { kind: "load", set: id, file, directory }, [], (outcome) => {
+    this.order(seat, { kind: "load", set: id, name, file, directory }, [], (outcome) => {
+      if (outcome.kind === "loaded") this.log.changed(outcome.changed, seat.thread.name, job);
       if (outcome.kind === "loaded" && job.call && !job.settled) {
         this.beginCall(seat, job);
         return;
@@ -273,12 +277,13 @@ export class HookPool implements Disposable {
       if (!job.settled) this.counts.completed++;
       job.succeed({ tensors: receiveTensors(outcome.tensors), state: outcome.state });
     } else if (outcome.kind !== "loaded") {
+      if (outcome.kind === "failed") this.log.failed(outcome, seat.thread.name, job);
       const clientsFault = outcome.kind === "failed" && outcome.code === "INVALID_ARGUMENT";
       this.fail(
         job,
         clientsFault
           ? new ServerError("INVALID_ARGUMENT", `model '${job.file.name}': ${outcome.message}`)
-          : job.fault(outcome.message),
+          : job.fault(outcome.message, outcome.kind === "failed" ? outcome.place : undefined),
       );
     }
     this.leaveIfRetired(seat);
@@ -323,7 +328,7 @@ export class HookPool implements Disposable {
     this.counts.threadsLost++;
     seat.thread.terminate();
     this.seats.delete(seat);
-    this.options.log.warn("hook ended", { thread: seat.thread.name, model: job.file.name, error: why });
+    this.log.ended(why, seat.thread.name, job);
     this.fail(job, job.fault(why));
     this.dispatch();
   }

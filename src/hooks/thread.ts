@@ -6,12 +6,10 @@
 import type { Clock } from "../base/clock.ts";
 import { messageOf } from "../base/errors.ts";
 import { spawnThread } from "../base/threads.ts";
-import type { LoadOrder, Report, RunOrder } from "./messages.ts";
+import type { Aside, LoadOrder, Report, RunOrder } from "./messages.ts";
 
 /** How an order ended: with its report, or with the thread. */
-export type Outcome =
-  | Exclude<Report, { kind: "ready" | "stray" }>
-  | { readonly kind: "died"; readonly message: string };
+export type Outcome = Exclude<Report, Aside | { kind: "ready" }> | { readonly kind: "died"; readonly message: string };
 
 /** An order as the pool gives it; the thread numbers it. */
 export type NewOrder = Omit<LoadOrder, "order"> | Omit<RunOrder, "order">;
@@ -24,11 +22,11 @@ export class HookThread {
   private startNs = 0;
   private lastError: string | undefined;
 
-  /** `onStray` hears of errors that no order is to blame for; `onEnd` of the thread's end, unless it was terminated. */
+  /** `onAside` hears what is for the log; `onEnd` of the thread's end, unless it was terminated. */
   constructor(
     readonly name: string,
     private readonly clock: Clock,
-    private readonly onStray: (message: string) => void,
+    private readonly onAside: (aside: Aside) => void,
     private readonly onEnd: (message: string) => void,
   ) {
     this.worker = spawnThread("hooks/hook.thread", { name });
@@ -73,7 +71,9 @@ export class HookThread {
         this.startNs = this.clock.nowNs();
         return;
       case "stray":
-        this.onStray(data.message);
+      case "output":
+      case "dropped":
+        this.onAside(data);
         return;
       default:
         // A hook that posts messages of its own is not answered.

@@ -2,7 +2,7 @@
 // error outside of any call counts there.
 //
 // `hook-program.ts run DIR` loads the bundle's model.ts, calls preprocess twice with one f32 x = [1, 2], and prints
-// {values, warnings}; `hook-program.ts extract DIR` writes preload.js and xlaserver.d.ts.
+// {values, warnings: [error, stack][]}; `hook-program.ts extract DIR` writes preload.js and xlaserver.d.ts.
 
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
@@ -16,7 +16,12 @@ const [command, directory] = process.argv.slice(2) as [string, string];
 async function run(): Promise<void> {
   const warnings: unknown[] = [];
   const silent = () => {};
-  const log: Logger = { debug: silent, info: silent, warn: (_, fields) => warnings.push(fields?.error), error: silent };
+  const log: Logger = {
+    debug: silent,
+    info: silent,
+    warn: (_, fields) => warnings.push([fields?.error, fields?.stack]),
+    error: silent,
+  };
   using pool = createHookPool({ threads: 1, memoryBoundBytes: 2 ** 30, clock: systemClock, log });
   const file = join(directory, "model.ts");
   using set = await pool.load({ name: "m", generation: 1, directory, file, timeLimitMs: 10_000 });
