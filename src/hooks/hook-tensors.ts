@@ -5,11 +5,14 @@
 
 import type { Tensor } from "../api.ts";
 import { messageOf } from "../base/errors.ts";
+import { REQUEST_TENSORS_MAX, TENSOR_RANK_MAX } from "../base/limits.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import { DTYPE_NAMES, type Dtype, isDtype, sizeOf } from "../tensor/dtype.ts";
 import { elementCount, formatShape, type Shape } from "../tensor/shape.ts";
 import { decodeStrings, encodeStrings } from "../tensor/strings.ts";
 import type { SentTensor } from "./messages.ts";
+
+const EXTENTS = "whole extents from 0 whose product stays below 2^53";
 
 type FixedDtype = Exclude<Dtype, "bytes">;
 
@@ -53,13 +56,17 @@ function open(name: string, dtype: Dtype, shape: Shape, bytes: ArrayBuffer): Ten
  */
 export function closeTensors(returned: unknown): SentTensor[] {
   if (!Array.isArray(returned)) throw new Error(`expected an array of tensors, received ${describe(returned)}`);
-  const names = new Set<string>();
-  return returned.map((tensor: unknown, index) => {
-    const sent = close(tensor, index);
-    if (names.has(sent.name)) throw new Error(`tensor '${sent.name}': expected once, received twice`);
-    names.add(sent.name);
-    return sent;
-  });
+  if (!(returned.length <= REQUEST_TENSORS_MAX)) {
+    throw new Error(`expected at most ${REQUEST_TENSORS_MAX} tensors, received ${returned.length}`);
+  }
+  const made = new Map<string, SentTensor>();
+  // By index: a hole is a fault like any other, and what an array says of itself (map, an iterator) is the hook's.
+  for (let index = 0; index < returned.length; index++) {
+    const sent = close(returned[index], index);
+    if (made.has(sent.name)) throw new Error(`tensor '${sent.name}': expected once, received twice`);
+    made.set(sent.name, sent);
+  }
+  return [...made.values()];
 }
 
 function close(tensor: unknown, index: number): SentTensor {
@@ -74,13 +81,12 @@ function close(tensor: unknown, index: number): SentTensor {
     new Error(`tensor '${name}': ${what}: expected ${expected}, received ${received}`);
   if (typeof dtype !== "string" || !isDtype(dtype))
     throw expect("dtype", `one of ${DTYPE_NAMES.join(", ")}`, describe(dtype));
-  const count = Array.isArray(shape) ? elementCount(shape) : undefined;
-  if (count === undefined) {
-    const received = Array.isArray(shape) ? formatShape(shape) : describe(shape);
-    throw expect("shape", "whole extents from 0 whose product stays below 2^53", received);
-  }
-  // Copied extent by extent: what crosses to the main thread is a plain array of numbers, whatever the hook made.
+  if (!Array.isArray(shape)) throw expect("shape", EXTENTS, describe(shape));
+  if (!(shape.length <= TENSOR_RANK_MAX)) throw expect("shape", `at most ${TENSOR_RANK_MAX} axes`, `${shape.length}`);
+  // Copied before it is looked at: what crosses to the main thread is a plain array of numbers, whatever the hook made.
   const extents: Shape = Array.from(shape as Shape);
+  const count = elementCount(extents);
+  if (count === undefined) throw expect("shape", EXTENTS, formatShape(extents));
   const elements = `${count} elements for shape ${formatShape(extents)}`;
   if (dtype === "bytes") {
     if (!Array.isArray(data)) throw expect("data", "an array of Uint8Array (bytes)", describe(data));

@@ -1,78 +1,22 @@
 // The pool with real threads and real model.ts files: what hooks see and return, and every way in which one misbehaves.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { systemClock } from "../base/clock.ts";
+import { describe, expect, test } from "bun:test";
+import {
+  bundle,
+  failure,
+  floats,
+  IDENTITY,
+  load,
+  loadText,
+  pool,
+  request,
+  tensor,
+  x,
+} from "../../tests/support/hook-bundles.ts";
 import { ServerError } from "../base/errors.ts";
-import type { Logger } from "../base/log.ts";
-import type { CallTensor, ParameterValue } from "../call/call.ts";
-import { Chunks } from "../tensor/byte-source.ts";
-import type { Dtype } from "../tensor/dtype.ts";
+import type { ParameterValue } from "../call/call.ts";
 import { decodeStrings, encodeStrings } from "../tensor/strings.ts";
-import { createHookPool, type HookPool, type HookRequest, type HookSet } from "./pool.ts";
-
-let root: string;
-beforeAll(() => {
-  root = mkdtempSync(join(tmpdir(), "xlaserver-hooks-"));
-});
-afterAll(() => rmSync(root, { recursive: true }));
-
-const silent = () => {};
-const log: Logger = { debug: silent, info: silent, warn: silent, error: silent };
-
-function pool(options: { threads?: number; memoryBoundBytes?: number } = {}): HookPool {
-  return createHookPool({ threads: 1, memoryBoundBytes: 2 ** 30, clock: systemClock, log, ...options });
-}
-
-let bundles = 0;
-/** Writes a bundle's files and returns its directory. `model.ts` gets the import of our module. */
-function bundle(files: Record<string, string>, directory = join(root, `bundle${++bundles}`)): string {
-  for (const [name, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(directory, name)), { recursive: true });
-    const head = name === "model.ts" ? 'import { registerModel, InvalidInput } from "xlaserver";\n' : "";
-    writeFileSync(join(directory, name), head + text);
-  }
-  return directory;
-}
-
-let generations = 0;
-function load(owner: HookPool, directory: string, timeLimitMs = 10_000): Promise<HookSet> {
-  return owner.load({
-    name: "m",
-    generation: ++generations,
-    directory,
-    file: join(directory, "model.ts"),
-    timeLimitMs,
-  });
-}
-
-function loadText(owner: HookPool, text: string, timeLimitMs?: number): Promise<HookSet> {
-  return load(owner, bundle({ "model.ts": text }), timeLimitMs);
-}
-
-function request(fields: Partial<HookRequest> = {}): HookRequest {
-  return { parameters: new Map<string, ParameterValue>(), requestId: "", deadlineMs: undefined, ...fields };
-}
-
-function tensor(name: string, dtype: Dtype, shape: number[], data: ArrayBufferView | Uint8Array): CallTensor {
-  const bytes = new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
-  return { name, dtype, shape, data: Chunks.of(bytes) };
-}
-
-const x = (...values: number[]) => tensor("x", "f32", [values.length], Float32Array.from(values));
-const floats = (each: CallTensor | undefined) => [...new Float32Array(each!.data.contiguous().slice().buffer)];
-const identity = "registerModel({ preprocess: (inputs) => inputs });";
-
-async function failure(promise: Promise<unknown>): Promise<ServerError> {
-  const thrown = await promise.then(
-    () => undefined,
-    (error) => error,
-  );
-  expect(thrown).toBeInstanceOf(ServerError);
-  return thrown;
-}
+import type { HookSet } from "./pool.ts";
 
 describe("hooks that behave", () => {
   test("see their tensors, context and files, and share state", async () => {
@@ -165,6 +109,26 @@ describe("hooks that behave", () => {
     expect(owner.counters).toMatchObject({ completed: 300, threads: 3 });
   });
 
+  test("any buffer will do, and any thenable", async () => {
+    using owner = pool();
+    using set = await loadText(
+      owner,
+      `const tensor = (name, buffer) => {
+         const data = new Float32Array(buffer, 0, 2);
+         data.set([1, 2]);
+         return { name, dtype: "f32", shape: [2], data };
+       };
+       registerModel({ preprocess: () => ({ then: (resolve) => resolve([
+         tensor("shared", new SharedArrayBuffer(8)), tensor("resizable", new ArrayBuffer(8, { maxByteLength: 99 })),
+       ]) }) });`,
+    );
+    const { tensors } = await set.preprocess([], request()).done;
+    expect(tensors.map((each) => [each.name, floats(each)])).toEqual([
+      ["shared", [1, 2]],
+      ["resizable", [1, 2]],
+    ]);
+  });
+
   test("a hook may keep what it returned", async () => {
     using owner = pool();
     using set = await loadText(
@@ -182,33 +146,33 @@ describe("a bundle whose hooks don't load", () => {
   const cases: Record<string, [files: Record<string, string>, message: string]> = {
     "syntax error": [
       { "model.ts": "registerModel({ preprocess( => 1 });" },
-      'model.ts: model.ts:2:29: Expected identifier but found "=>"',
+      'm/model.ts:2:29: Expected identifier but found "=>"',
     ],
-    "throws at import": [{ "model.ts": 'throw new Error("no licence");' }, "model.ts: no licence"],
-    "rejects at import": [{ "model.ts": 'await Promise.reject(new Error("late"));' }, "model.ts: late"],
+    "throws at import": [{ "model.ts": 'throw new Error("no licence");' }, "m/model.ts:2:11: no licence"],
+    "rejects at import": [{ "model.ts": 'await Promise.reject(new Error("late"));' }, "m/model.ts:2:26: late"],
     "throws the unprintable": [
       { "model.ts": "throw Object.create(null);" },
-      "model.ts: it threw something that cannot be shown",
+      "m/model.ts: it threw something that cannot be shown",
     ],
-    "registers nothing": [{ "model.ts": "export {};" }, "model.ts: expected a call of registerModel, none was made"],
+    "registers nothing": [{ "model.ts": "export {};" }, "m/model.ts: expected a call of registerModel, none was made"],
     "registers a non-function": [
       { "model.ts": "registerModel({ preprocess: 3 });" },
-      "model.ts: registerModel: preprocess: expected a function, received number",
+      "m/model.ts:2:1: registerModel: preprocess: expected a function, received number",
     ],
     "lacks a file": [
       { "model.ts": 'import "./lost.ts";' },
-      "model.ts: Cannot find module './lost.ts' imported from model.ts",
+      "m/model.ts: Cannot find module './lost.ts' imported from m/model.ts",
     ],
-    "is absent": [{ "other.ts": "" }, "model.ts: Cannot find module"],
+    "is absent": [{ "other.ts": "" }, "m/model.ts: Cannot find module"],
     "imports what we don't have": [
       { "model.ts": 'import { registerMetaModel } from "xlaserver"; registerMetaModel({});' },
-      "model.ts: Export named 'registerMetaModel' not found in module 'xlaserver'",
+      "m/model.ts: Export named 'registerMetaModel' not found in module 'xlaserver'",
     ],
-    "ends the thread": [{ "model.ts": "process.exit(7);" }, "model.ts: it ended the thread (exit code 7)"],
+    "ends the thread": [{ "model.ts": "process.exit(7);" }, "m/model.ts: it ended the thread (exit code 7)"],
   };
   test.each(Object.entries(cases))("%s", async (_, [files, message]) => {
     using owner = pool();
-    using good = await loadText(owner, identity);
+    using good = await loadText(owner, IDENTITY);
     const error = await failure(load(owner, bundle(files)));
     expect(error.code).toBe("INVALID_ARGUMENT");
     expect(error.message).toStartWith(message);
@@ -218,7 +182,7 @@ describe("a bundle whose hooks don't load", () => {
   test("an import that loops is ended at its limit", async () => {
     using owner = pool();
     const error = await failure(loadText(owner, "for (;;) {}", 50));
-    expect(error.message).toBe("model.ts: it ran longer than its limit of 50 ms (hooks.time_limit_ms) and was ended");
+    expect(error.message).toBe("m/model.ts: it ran longer than its limit of 50 ms (hooks.time_limit_ms) and was ended");
   });
 });
 
@@ -259,6 +223,38 @@ describe("a hook that misbehaves hurts its own request only", () => {
       '() => { const data = new Float32Array(2); structuredClone(data, { transfer: [data.buffer] }); return [{ name: "y", dtype: "f32", shape: [2], data }]; }',
       "tensor 'y': data: expected 2 elements for shape [2], received a detached buffer",
     ],
+    "gives a hole": ["() => [,]", "tensor 0: expected {name, dtype, shape, data}, received undefined"],
+    "gives a hole as an extent": [one("shape: [2, ,]"), "tensor 'y': shape: expected whole extents from 0"],
+    "gives more axes than there can be": [
+      one("shape: new Array(1e8)"),
+      "tensor 'y': shape: expected at most 64 axes, received 100000000",
+    ],
+    "gives more tensors than there can be": [
+      "() => new Array(2 ** 32 - 1)",
+      "expected at most 1024 tensors, received 4294967295",
+    ],
+    "gives an array that maps itself": [
+      "() => Object.assign([1], { map: () => [{ name: 'y' }] })",
+      "tensor 0: expected {name, dtype, shape, data}, received number 1",
+    ],
+    "gives a field that throws": [one('get data() { throw new Error("not mine"); }'), "not mine"],
+    "gives a Proxy that throws": [returns('[new Proxy({}, { get() { throw new Error("trapped"); } })]'), "trapped"],
+    "gives a Proxy of data": [one("data: new Proxy(new Float32Array(2), {})"), ""],
+    "gives a buffer that shrank": [
+      '() => { const buffer = new ArrayBuffer(8, { maxByteLength: 8 }); const data = new Float32Array(buffer, 0, 2); buffer.resize(4); return [{ name: "y", dtype: "f32", shape: [2], data }]; }',
+      "tensor 'y': data: expected 2 elements for shape [2], received 0",
+    ],
+    "throws a Proxy": ["() => { throw new Proxy({}, { getPrototypeOf() { throw 1; } }); }", "it threw something that"],
+    "throws an error that throws": [
+      '() => { const error = new Error("x"); for (const key of ["message", "stack"]) Object.defineProperty(error, key, { get() { throw 1; } }); throw error; }',
+      "it threw something that cannot be shown",
+    ],
+    "throws at length": ['() => { throw new Error("z".repeat(1e6)); }', "zzz"],
+    "gives a thenable that rejects": ['() => ({ then(_, reject) { reject(new Error("no then")); } })', "no then"],
+    "blocks for ever": [
+      "() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
+      "it ran longer than its limit of 300 ms",
+    ],
     "gives strings for bytes": [
       one('dtype: "bytes", shape: [1], data: ["a"]'),
       "tensor 'y': data[0]: expected Uint8Array, received 'a'",
@@ -284,7 +280,7 @@ describe("a hook that misbehaves hurts its own request only", () => {
   };
   test.each(Object.entries(cases))("%s", async (_, [hook, message]) => {
     using owner = pool();
-    using good = await loadText(owner, identity);
+    using good = await loadText(owner, IDENTITY);
     const timeLimitMs = message.includes("limit") ? 300 : 10_000;
     using bad = await loadText(owner, `registerModel({ preprocess: ${hook}, postprocess: (o) => o });`, timeLimitMs);
     const failing = failure(bad.preprocess([x(1)], request()).done);
@@ -385,7 +381,7 @@ describe("reload", () => {
     const directory = bundle(version(1));
     using first = await load(owner, directory);
     bundle({ "model.ts": "throw new Error('bad');" }, directory);
-    expect((await failure(load(owner, directory))).message).toBe("model.ts: bad");
+    expect((await failure(load(owner, directory))).message).toBe("m/model.ts:2:11: bad");
     expect(await ask(first)).toBe(1);
     bundle(version(3), directory);
     using third = await load(owner, directory);
