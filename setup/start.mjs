@@ -51,7 +51,8 @@ await script(async (args) => {
     const code = await Promise.race([server.exited, interrupted]);
     if (code === 0) return 0;
     const how = typeof code === "number" ? `exit code ${code}` : code;
-    throw new SetupError(`the server ended (${how}), see ${logName}`);
+    console.error(`the server ended (${how}): see ${logName}`);
+    return 1;
   } catch (error) {
     if (error instanceof SetupError && !stopped && !error.output)
       error.output = lastLines(readFileSync(server.logFile, "utf8"));
