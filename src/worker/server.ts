@@ -150,9 +150,9 @@ async function loadModels(config: Config, { registry, host }: Core): Promise<{ r
 
 /** A policy for a model that is not served is likely a misspelt name. */
 function warnOfUnknownModels(config: Config, registry: Registry): void {
-  const known = registry.entries().map(({ name }) => name);
+  const known = registry.models().map(({ name }) => name);
   for (const name of Object.keys(config.scheduler.models)) {
-    if (known.includes(name)) continue;
+    if (registry.get(name)) continue;
     log.warn("setting ignored", {
       reason: `scheduler.models.${name}: no such model is served${didYouMean(name, known)}`,
     });

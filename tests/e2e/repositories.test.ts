@@ -1,6 +1,7 @@
 // Model repositories that are none, told apart in words: a bundle given for its parent, nothing in it, a misnamed manifest.
 
 import { expect, test } from "bun:test";
+import { join } from "node:path";
 import { tempRepository } from "../support/bundles.ts";
 import { spawnServer } from "../support/worker.ts";
 
@@ -42,6 +43,28 @@ test(
     await using server = spawnServer({ repository: repository.directory, flags: ["--strict"] });
     expect(await server.exited).toBe(1);
     expect(server.log.map(({ event }) => event)).toContain("no models");
+  },
+  TIMEOUT_MS,
+);
+
+test(
+  "names that no bundle has are told: --strict exits with 1, settings of a model are a warning",
+  async () => {
+    using repository = tempRepository({
+      simple: { from: "simple" },
+      settings: { files: { "node.yaml": "global: {scheduler: {models: {simpl: {max_batch_size: 1}}}}" } },
+    });
+    await using server = spawnServer({
+      repository: repository.directory,
+      flags: ["--strict", "--config", join(repository.bundle("settings"), "node.yaml")],
+      environment: { XLASERVER_MODELS_INCLUDE: "simple:simpel" },
+    });
+    expect(await server.exited).toBe(1);
+    const said = (wanted: string) => server.log.find(({ event }) => event === wanted);
+    const error = `no bundle of this name in ${repository.directory}, did you mean 'simple'?`;
+    expect(said("model unavailable")).toMatchObject({ model: "simpel", error });
+    const reason = "scheduler.models.simpl: no such model is served, did you mean 'simple'?";
+    expect(said("setting ignored")).toMatchObject({ level: "warn", reason });
   },
   TIMEOUT_MS,
 );
