@@ -1,8 +1,8 @@
 // Making a weights image: a file with all arguments in order, each at a 256-byte offset, as the executable wants them.
 //
-// The image is named after its source's content and layout, so that whoever finds it by name finds the right bytes; it is
-// written whole or not at all. Blocks for as long as the disk and the transposes take: image.thread.ts runs it, image.ts
-// asks for it.
+// The image is named after its source's content and layout, and its own digest is recorded when it is built, so that one
+// that was altered since is noticed by its identity and built anew; it is written whole or not at all. Blocks for as long
+// as the disk and the transposes take: image.thread.ts runs it, image.ts asks for it.
 
 import { join } from "node:path";
 import { ServerError } from "../base/errors.ts";
@@ -10,7 +10,7 @@ import { identify, makeDirectory, readRange, sameIdentity, sha256, writeAtomical
 import { WEIGHT_CHUNK_BYTES } from "../base/limits.ts";
 import type { WeightArgument, WeightsSource } from "../tensor/weights.ts";
 import type { ImageTensor } from "./device.ts";
-import { digestOf } from "./digests.ts";
+import { digestOf, isAsRecorded, recordDigest } from "./digests.ts";
 import { alignTensor } from "./slab.ts";
 import { reverseAxes } from "./transpose.ts";
 
@@ -58,29 +58,45 @@ export function imagePath(cacheDirectory: string, digest: string): string {
   return join(cacheDirectory, "images", `${digest}.image`);
 }
 
+export interface BuiltImage {
+  readonly digest: string;
+  /** Whether an image was there that is not what was once built, and has been replaced. */
+  readonly repaired: boolean;
+}
+
 /**
- * Makes sure that the image of `source` exists, unless the file serves as one, and returns the image's digest.
+ * Makes sure that the image of `source` exists and is whole, unless the file serves as one.
  * Errors: FAILED_PRECONDITION when the file changes meanwhile, RESOURCE_EXHAUSTED when the disk is full, those of files.
  */
-export async function buildImage(source: WeightsSource & { file: string }, cacheDirectory: string): Promise<string> {
+export async function buildImage(
+  source: WeightsSource & { file: string },
+  cacheDirectory: string,
+): Promise<BuiltImage> {
   const before = identify(source.file);
   const digest = imageDigest(await digestOf(source.file, cacheDirectory), source);
   const layout = imageLayout(source);
   const path = imagePath(cacheDirectory, digest);
-  if (imageOffsetInFile(source, layout) !== undefined) return digest;
-  if (identify(path)?.byteLength === layout.byteLength) return digest;
+  if (imageOffsetInFile(source, layout) !== undefined) return { digest, repaired: false };
+  if (await isAsRecorded(path, cacheDirectory)) return { digest, repaired: false };
+  const repaired = identify(path) !== undefined;
   await makeDirectory(join(cacheDirectory, "images"));
+  const hasher = new Bun.CryptoHasher("sha256");
   await writeAtomically(path, (write) => {
+    const append = (bytes: Uint8Array) => {
+      hasher.update(bytes);
+      write(bytes);
+    };
     for (const [index, argument] of source.arguments.entries()) {
-      writeArgument(source.file, argument, write);
+      writeArgument(source.file, argument, append);
       const { offset, byteLength } = layout.tensors[index]!;
-      write(new Uint8Array(alignTensor(offset + byteLength) - offset - byteLength));
+      append(new Uint8Array(alignTensor(offset + byteLength) - offset - byteLength));
     }
     // Not before everything is read: what was digested is what must have been packed.
     const after = identify(source.file);
     if (!before || !after || !sameIdentity(before, after)) throw changed(source.file);
   });
-  return digest;
+  await recordDigest(path, cacheDirectory, hasher.digest("hex"));
+  return { digest, repaired };
 }
 
 function writeArgument(file: string, argument: WeightArgument, write: (bytes: Uint8Array) => void): void {

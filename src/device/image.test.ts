@@ -1,10 +1,24 @@
 // The weights image has every argument where the executable wants it, is built once, and survives whatever happens to its source.
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  closeSync,
+  copyFileSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { liveHandles } from "../../ffi/memory.ts";
+import { createLogger } from "../base/log.ts";
 import type { WeightArgument, WeightsSource } from "../tensor/weights.ts";
 import { type MappedImage, openImage } from "./image.ts";
 
@@ -38,7 +52,9 @@ const floats = (image: MappedImage, index: number) => {
   return [...new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)];
 };
 
-const open = async (from: WeightsSource) => (await openImage(from, cache())) as MappedImage;
+const logged: string[] = [];
+const log = createLogger({ level: "debug", format: "json", write: (line) => logged.push(line) });
+const open = async (from: WeightsSource) => (await openImage(from, cache(), log)) as MappedImage;
 
 const small = () =>
   source(13, [
@@ -113,6 +129,49 @@ describe("openImage", () => {
     rmSync(join(cache(), "images"), { recursive: true });
     using remade = await open(from);
     expect(floats(remade, 1)).toEqual([1, 2, 3, 4]);
+  });
+
+  test("builds anew, with a line in the log, an image that was written into, or of which nothing is recorded", async () => {
+    const from = small();
+    const { digest } = await open(from).then((image) => {
+      image[Symbol.dispose]();
+      return image;
+    });
+    const path = join(cache(), "images", `${digest}.image`);
+    const { size } = statSync(path);
+    const file = openSync(path, "r+");
+    writeSync(file, new Uint8Array(8).fill(9), 0, 8, 256);
+    closeSync(file);
+    expect(statSync(path).size).toBe(size);
+    logged.length = 0;
+    using repaired = await open(from);
+    expect(floats(repaired, 1)).toEqual([1, 2, 3, 4]);
+    expect(logged.map((line) => JSON.parse(line))).toMatchObject([
+      { level: "warn", event: "weights image built anew", file: from.file, image: path },
+    ]);
+    for (const name of readdirSync(join(cache(), "digests"))) rmSync(join(cache(), "digests", name));
+    using again = await open(from);
+    expect(floats(again, 1)).toEqual([1, 2, 3, 4]);
+    expect(logged).toHaveLength(2);
+  });
+
+  test("keeps an image that is another file of the same content, and says nothing", async () => {
+    const from = small();
+    const { digest } = await open(from).then((image) => {
+      image[Symbol.dispose]();
+      return image;
+    });
+    const path = join(cache(), "images", `${digest}.image`);
+    copyFileSync(path, `${path}.copy`);
+    renameSync(`${path}.copy`, path);
+    const { ino } = statSync(path);
+    logged.length = 0;
+    using moved = await open(from);
+    expect(floats(moved, 0)).toEqual([7, 8, 9]);
+    using once = await open(from);
+    expect(floats(once, 0)).toEqual([7, 8, 9]);
+    expect(statSync(path).ino).toBe(ino);
+    expect(logged).toEqual([]);
   });
 
   test("refuses a file that is shorter than its header said, and leaves nothing behind", async () => {

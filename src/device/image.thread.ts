@@ -3,7 +3,7 @@
 // It answers one request and is ended by image.ts, which started it.
 
 import type { WeightsSource } from "../tensor/weights.ts";
-import { buildImage } from "./build-image.ts";
+import { type BuiltImage, buildImage } from "./build-image.ts";
 import { type PlainError, toPlainError } from "./plain-error.ts";
 
 declare const self: Worker;
@@ -13,12 +13,12 @@ export interface ImageRequest {
   readonly cacheDirectory: string;
 }
 
-export type ImageAnswer = { readonly digest: string } | { readonly digest?: never; readonly error: PlainError };
+export type ImageAnswer = { readonly built: BuiltImage } | { readonly built?: never; readonly error: PlainError };
 
 self.onmessage = async ({ data: { source, cacheDirectory } }: MessageEvent<ImageRequest>) => {
   let answer: ImageAnswer;
   try {
-    answer = { digest: await buildImage(source, cacheDirectory) };
+    answer = { built: await buildImage(source, cacheDirectory) };
   } catch (thrown) {
     answer = { error: toPlainError(thrown) };
   }
