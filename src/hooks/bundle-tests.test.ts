@@ -21,7 +21,7 @@ const BUNDLE = {
     registerModel({
       async preprocess([x], context) {
         if (!x || x.dtype !== "f32") throw new InvalidInput("x: expected f32");
-        if (context.requestId === "") {
+        if (context.requestId === "") { console.log("not for standard output");
           Promise.reject(new Error("floating"));
           await new Promise((resolve) => setTimeout(() => { resolve(undefined); throw new Error("from a timer"); }, 1));
         }
