@@ -17,15 +17,23 @@ import type { AttributeValue } from "./named-values.ts";
 import type { ProgramShape } from "./program-shape.ts";
 import { Program } from "./structs.ts";
 
-/** What another thread needs to run an executable: plain data for a message. */
-export interface ExecutableHandle {
-  readonly api: Address;
-  readonly executable: Address;
+/** What launching needs to know of a program. Asking for it copies the program, so it is worth storing. */
+export interface LaunchFacts {
   readonly outputCount: number;
   readonly donatable: Donatable;
 }
 
+/** What another thread needs to run an executable: plain data for a message. */
+export interface ExecutableHandle extends LaunchFacts {
+  readonly api: Address;
+  readonly executable: Address;
+}
+
 const executables = handleCounter("executable");
+
+function launchFacts(api: PjrtApi, executable: Address): LaunchFacts {
+  return { outputCount: info.outputCount(api, executable), donatable: info.donatableParameters(api, executable) };
+}
 
 export class PjrtExecutable extends PjrtHandle {
   private readonly launch: Launch;
@@ -35,7 +43,7 @@ export class PjrtExecutable extends PjrtHandle {
     handle: Address,
     ownership: Ownership,
     readonly outputCount: number,
-    private readonly donatable: Donatable,
+    readonly donatable: Donatable,
   ) {
     super(api, handle, ownership, executables);
     this.launch = new Launch(outputCount, donatable);
@@ -67,16 +75,17 @@ export class PjrtExecutable extends PjrtHandle {
 
   /**
    * Loads what `serialize` gave, for the same plugin and a like device. PJRT does not check the bytes against damage:
-   * verify a checksum first. Blocks until done.
+   * verify a checksum first. `facts` are those of the executable that was serialised, asked for if not given; wrong ones
+   * corrupt memory. Blocks until done.
    */
-  static deserialize(client: PjrtClient, serialized: Uint8Array): PjrtExecutable {
+  static deserialize(client: PjrtClient, serialized: Uint8Array, facts?: LaunchFacts): PjrtExecutable {
     using arena = new Arena();
     const call = client.api.calls.PJRT_Executable_DeserializeAndLoad;
     call.args.client = client.address;
     call.args.serialized_executable = arena.hold(serialized);
     call.args.serialized_executable_size = serialized.byteLength;
     call.run();
-    return PjrtExecutable.own(client.api, call.args.loaded_executable);
+    return PjrtExecutable.own(client.api, call.args.loaded_executable, facts);
   }
 
   /** Uses, in any thread, an executable that is owned elsewhere. */
@@ -84,12 +93,9 @@ export class PjrtExecutable extends PjrtHandle {
     return new PjrtExecutable(api, handle.executable, "borrowed", handle.outputCount, handle.donatable);
   }
 
-  private static own(api: PjrtApi, handle: Address): PjrtExecutable {
-    const [outputCount, donatable] = info.withExecutable(api, handle, (executable) => [
-      info.outputCount(api, executable),
-      info.donatableParameters(api, executable),
-    ]);
-    return new PjrtExecutable(api, handle, "owned", outputCount, donatable);
+  private static own(api: PjrtApi, handle: Address, known?: LaunchFacts): PjrtExecutable {
+    const facts = known ?? info.withExecutable(api, handle, (executable) => launchFacts(api, executable));
+    return new PjrtExecutable(api, handle, "owned", facts.outputCount, facts.donatable);
   }
 
   /** What `borrow` takes, for a message to another thread. */

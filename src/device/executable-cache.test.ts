@@ -22,8 +22,9 @@ function entry(byteLength: number, fill = 7): CachedExecutable {
       parameters: [{ dtype: "f32", shape: [2, 3] }],
       results: [{ dtype: "i64", shape: [] }],
       memory: { argumentBytes: 24, outputBytes: 8, temporaryBytes: 0, generatedCodeBytes: 100 },
-      flops: undefined,
+      flops: 12,
     },
+    launch: { outputCount: 1, donatable: [1] },
     payload: new Uint8Array(byteLength).fill(fill),
   };
 }
@@ -37,6 +38,7 @@ describe("ExecutableCache", () => {
     await (await open()).write(KEY, entry(1000));
     const { entry: read } = (await open()).read(KEY, 0);
     expect(read?.description).toEqual(entry(1000).description);
+    expect(read?.launch).toEqual(entry(1000).launch);
     expect(new Uint8Array(read!.payload)).toEqual(new Uint8Array(1000).fill(7));
     expect((await open()).read(OTHER, 0)).toEqual({});
   });
@@ -47,7 +49,7 @@ describe("ExecutableCache", () => {
     ["an altered payload", (path: string) => flip(path, -1), "checksum"],
     ["an altered description", (path: string) => flip(path, 120), "checksum"],
     ["something else", (path: string) => writeFileSync(path, "hello"), "not a cached executable"],
-    ["an entry of a later format", (path: string) => rename(path, "executable 1", "executable 9"), "not a cached"],
+    ["an entry of a later format", (path: string) => rename(path, "executable 2", "executable 9"), "not a cached"],
   ])("refuses %s", async (_, damage, reason) => {
     const cache = await open();
     await cache.write(KEY, entry(1000));

@@ -23,7 +23,7 @@ export interface CompileEnvironment {
 }
 
 // Raise it when what is stored, or how it is compiled, changes in a way that the fields above do not show.
-const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 2;
 
 /** The host's part of a CompileEnvironment. */
 export function describeHost(environment: Readonly<Record<string, string | undefined>>): {

@@ -110,8 +110,9 @@ export class Loader {
     const read = this.cache?.read(key, systemClock.wallMs());
     if (!read?.entry) return read ?? {};
     try {
-      const executable = PjrtExecutable.deserialize(this.opened.client, read.entry.payload);
-      return { loaded: this.keep(executable, read.entry.description) };
+      const { payload, launch, description } = read.entry;
+      const executable = PjrtExecutable.deserialize(this.opened.client, payload, launch);
+      return { loaded: this.keep(executable, description) };
     } catch (thrown) {
       return { reason: ServerError.from(thrown, "deserialising").message };
     }
@@ -220,7 +221,8 @@ export class Loader {
   ): Promise<StoreOutcome> {
     if (!this.cache) return { unstored: "there is no cache" };
     try {
-      await this.cache.write(key, { description, payload: executable.serialize() });
+      const { outputCount, donatable } = executable;
+      await this.cache.write(key, { description, launch: { outputCount, donatable }, payload: executable.serialize() });
       return {};
     } catch (thrown) {
       return { unstored: messageOf(thrown) };

@@ -159,6 +159,17 @@ for (const name of TEST_PLUGIN_NAMES) {
         expect(platform.run(loaded, [a, b])).toEqual(platform.run(executable, [a, b]));
       });
 
+      test("what launching needs may be given: then the program is not asked for, and nothing is donated", () => {
+        using executable = platform.compile(MODULES.aliasing);
+        const { outputCount, donatable } = executable;
+        expect({ outputCount, donatable }).toEqual({ outputCount: 1, donatable: [1] });
+        using loaded = PjrtExecutable.deserialize(platform.client, executable.serialize(), { outputCount, donatable });
+        using b = platform.upload(ramp(1));
+        using a = platform.upload(ramp(5));
+        expect(platform.run(loaded, [b, a])).toEqual([[...ramp().map((_, index) => 6 + 2 * index)]]);
+        expect(platform.download(a)).toEqual([...ramp(5)]);
+      });
+
       test("garbage, nothing and a cut-off program are errors", () => {
         using executable = platform.compile(MODULES.identity);
         const bytes = executable.serialize();
