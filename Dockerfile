@@ -2,7 +2,7 @@
 #
 #   npm run build && docker build -t xlaserver .
 #   docker run -p 8001:8001 -p 8002:8002 -v $PWD/bundles:/var/lib/xlaserver/models:ro xlaserver
-#   docker run ... -v $PWD/node.yaml:/etc/xlaserver/node.yaml:ro xlaserver --config /etc/xlaserver/node.yaml
+#   docker run ... -v $PWD/node.yaml:/node.yaml:ro -e XLASERVER_NODE_FILE=/node.yaml xlaserver serve
 FROM debian:12-slim
 
 RUN apt-get update && apt-get install -y --no-install-recommends libstdc++6 && rm -rf /var/lib/apt/lists/* \

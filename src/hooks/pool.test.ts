@@ -277,6 +277,10 @@ describe("a hook that misbehaves hurts its own request only", () => {
       '() => { postMessage(null); postMessage({ kind: "done" }); throw new Error("and throws"); }',
       "and throws",
     ],
+    "forges its own result": [
+      '() => { for (let order = 0; order < 99; order++) postMessage({ kind: "done", order, tensors: null }); for (;;) {} }',
+      "it sent what is no result and was ended",
+    ],
   };
   test.each(Object.entries(cases))("%s", async (_, [hook, message]) => {
     using owner = pool();

@@ -272,10 +272,16 @@ export class HookPool implements Disposable {
   }
 
   private finish(seat: Seat, job: HookJob, outcome: Outcome): void {
-    seat.job = undefined;
     if (outcome.kind === "done") {
+      let tensors: readonly CallTensor[];
+      try {
+        tensors = receiveTensors(outcome.tensors);
+      } catch {
+        // Only a hook that posts messages of its own can have sent this: its thread can't be believed any more.
+        return this.end(seat, "it sent what is no result and was ended");
+      }
       if (!job.settled) this.counts.completed++;
-      job.succeed({ tensors: receiveTensors(outcome.tensors), state: outcome.state });
+      job.succeed({ tensors, state: outcome.state });
     } else if (outcome.kind !== "loaded") {
       if (outcome.kind === "failed") this.log.failed(outcome, seat.thread.name, job);
       const clientsFault = outcome.kind === "failed" && outcome.code === "INVALID_ARGUMENT";
@@ -286,6 +292,7 @@ export class HookPool implements Disposable {
           : job.fault(outcome.message, outcome.kind === "failed" ? outcome.place : undefined),
       );
     }
+    seat.job = undefined;
     this.leaveIfRetired(seat);
     this.dispatch();
   }
