@@ -278,7 +278,8 @@ export class HookPool implements Disposable {
         tensors = receiveTensors(outcome.tensors);
       } catch {
         // Only a hook that posts messages of its own can have sent this: its thread can't be believed any more.
-        return this.end(seat, "it sent what is no result and was ended");
+        this.end(seat, "it sent what is no result and was ended");
+        return;
       }
       if (!job.settled) this.counts.completed++;
       job.succeed({ tensors, state: outcome.state });
