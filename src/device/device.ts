@@ -93,6 +93,15 @@ export interface Slab {
   release(): void;
 }
 
+/** What the pool of slabs is doing. Leases that wait for long mean that replies hold its memory. */
+export interface SlabUsage {
+  readonly leased: number;
+  /** Leases asked for and not yet given. */
+  readonly waiting: number;
+  /** Of all slab memory there is, leased or idle. */
+  readonly heldBytes: number;
+}
+
 /** What one run cost, in nanoseconds of the device's clock. */
 export interface RunTiming {
   readonly uploadNs: number;
@@ -113,6 +122,7 @@ export interface Device extends AsyncDisposable {
   loadWeights(image: Image): Promise<Weights>;
   /** Leases a slab; waits (FIFO) while the pool's bound is reached. Errors: RESOURCE_EXHAUSTED if it can never fit. */
   leaseSlab(layout: SlabLayout): Promise<Slab>;
+  slabUsage(): SlabUsage;
   /**
    * Uploads the slab's inputs, executes with the weights, downloads the results into the slab's outputs.
    * `quick` says that it is expected to take less than handing it to another thread would: where nothing else is under

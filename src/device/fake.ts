@@ -16,6 +16,7 @@ import type {
   RunTiming,
   Slab,
   SlabLayout,
+  SlabUsage,
   Weights,
 } from "./device.ts";
 import { FakeExecutable, type FakeModule, type FakeOperation, fakeOperations, parseFakeModule } from "./fake-module.ts";
@@ -141,6 +142,10 @@ export class FakeDevice implements Device {
 
   leaseSlab(layout: SlabLayout): Promise<Slab> {
     return this.pool.lease(layout);
+  }
+
+  slabUsage(): SlabUsage {
+    return this.pool.usage;
   }
 
   async run(executable: Executable, weights: Weights | undefined, slab: Slab): Promise<RunTiming> {

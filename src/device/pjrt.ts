@@ -20,6 +20,7 @@ import type {
   RunTiming,
   Slab,
   SlabLayout,
+  SlabUsage,
   Weights,
 } from "./device.ts";
 import type { CompileEnvironment } from "./executable-key.ts";
@@ -108,6 +109,10 @@ export class PjrtDevice implements Device {
 
   leaseSlab(layout: SlabLayout): Promise<Slab> {
     return this.pool.lease(layout);
+  }
+
+  slabUsage(): SlabUsage {
+    return this.pool.usage;
   }
 
   run(executable: Executable, weights: Weights | undefined, slab: Slab, quick = false): Promise<RunTiming> {

@@ -54,6 +54,7 @@ describe("SlabPool", () => {
       order.push("small");
       return slab;
     });
+    expect(pool.usage).toEqual({ leased: 1, waiting: 2, heldBytes: 8192 });
     first.release();
     (await large).release();
     (await small).release();
@@ -83,7 +84,7 @@ describe("SlabPool", () => {
     pool[Symbol.dispose]();
     expect(waiting).rejects.toMatchObject({ code: "UNAVAILABLE" });
     held.release();
-    expect(pool.usage).toEqual({ leased: 0, heldBytes: 0 });
+    expect(pool.usage).toEqual({ leased: 0, waiting: 0, heldBytes: 0 });
   });
 
   test("gives idle memory back to the system, and keeps what is in use", async () => {
@@ -92,7 +93,7 @@ describe("SlabPool", () => {
     const [kept, idle] = [await pool.lease(layoutOf(4096)), await pool.lease(layoutOf(8192))];
     idle.release();
     clock.advance(25 * NS_PER_S);
-    expect(pool.usage).toEqual({ leased: 1, heldBytes: 4096 });
+    expect(pool.usage).toEqual({ leased: 1, waiting: 0, heldBytes: 4096 });
     kept.release();
   });
 });

@@ -8,7 +8,7 @@ import { NULL } from "../../ffi/memory.ts";
 import type { Clock, Timer } from "../base/clock.ts";
 import { ServerError } from "../base/errors.ts";
 import { SLAB_BYTES_MAX, SLAB_IDLE_NS } from "../base/limits.ts";
-import type { Slab, SlabLayout } from "./device.ts";
+import type { Slab, SlabLayout, SlabUsage } from "./device.ts";
 import { LeasedSlab, type SlabBlock } from "./slab.ts";
 
 /** Where blocks come from; `byteLength` is a multiple of 4096. `allocate` throws RESOURCE_EXHAUSTED when there is no more. */
@@ -60,12 +60,14 @@ export class SlabPool implements Disposable {
     private readonly clock: Clock,
   ) {}
 
-  /** Blocks leased now, and the bytes of all blocks that exist. */
-  get usage(): { readonly leased: number; readonly heldBytes: number } {
-    return { leased: this.leased, heldBytes: this.heldBytes };
+  get usage(): SlabUsage {
+    return { leased: this.leased, waiting: this.waiters.length, heldBytes: this.heldBytes };
   }
 
-  /** Errors: RESOURCE_EXHAUSTED when the slab can never fit, UNAVAILABLE when the pool is disposed. */
+  /**
+   * Waits without a bound of its own: whoever holds slabs bounds that, and `usage` shows who waits.
+   * Errors: RESOURCE_EXHAUSTED when the slab can never fit, UNAVAILABLE when the pool is disposed.
+   */
   lease(layout: SlabLayout): Promise<Slab> {
     const blockBytes = sizeClass(layout.byteLength);
     const bound = Math.min(this.boundBytes, SLAB_BYTES_MAX);
