@@ -21,6 +21,9 @@ export interface CallTensor {
   readonly data: ByteSource;
 }
 
+/** Why a call ended before its answer: its deadline passed, its client left, or the server stops. */
+export type CancelReason = "deadline" | "peer" | "stopping";
+
 export interface Call {
   readonly modelName: string;
   /** The client's id, echoed; "" when it gave none. */
@@ -33,8 +36,8 @@ export interface Call {
   readonly arrivalNs: number;
   /** The transport's own deadline (grpc-timeout), on the monotonic clock. Parameters may bring an earlier one. */
   readonly deadlineNs: number | undefined;
-  /** Registers a listener for the client's cancellation or disconnect; called at most once. */
-  readonly onCancel: (listener: () => void) => void;
+  /** Registers a listener for the call's end before its answer; called at most once. */
+  readonly onCancel: (listener: (reason: CancelReason) => void) => void;
 }
 
 export interface Reply {

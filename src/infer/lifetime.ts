@@ -1,11 +1,11 @@
-// Lifetime: until when a request is worth working on. Ends once, by its deadline or by its client's leaving.
+// Lifetime: until when a request is worth working on. Ends once: by its deadline, its client's leaving, or our stopping.
 //
 // The deadline is the earliest of grpc-timeout (kept by the transport), the `timeout` parameter (microseconds, as
 // Triton) and `xlaserver_timeout_ns`. Listeners run at the end; disposed when the request is answered.
 
 import { type Clock, NS_PER_MS, NS_PER_US, type Timer } from "../base/clock.ts";
 import { ServerError } from "../base/errors.ts";
-import type { Call, ParameterValue } from "../call/call.ts";
+import type { Call, CancelReason, ParameterValue } from "../call/call.ts";
 
 export class Lifetime implements Disposable {
   /** Monotonic nanoseconds; Infinity without a deadline. */
@@ -29,7 +29,7 @@ export class Lifetime implements Disposable {
         this.end(new ServerError("DEADLINE_EXCEEDED", `model '${call.modelName}': the request's timeout passed`)),
       );
     }
-    call.onCancel(() => this.end(this.whyCancelled(call.modelName)));
+    call.onCancel((reason) => this.end(this.whyCancelled(reason, call.modelName)));
   }
 
   /** Why it ended; undefined while it lasts. */
@@ -49,9 +49,11 @@ export class Lifetime implements Disposable {
     if (this.ended && listener) listener(this.ended);
   }
 
-  /** The transport cancels for both reasons; what it tells the client itself is only counted and logged here. */
-  private whyCancelled(modelName: string): ServerError {
-    return this.clock.nowNs() >= this.deadlineNs
+  /** What the transport tells the client itself is only counted and logged here. */
+  private whyCancelled(reason: CancelReason, modelName: string): ServerError {
+    if (reason === "stopping") return new ServerError("UNAVAILABLE", "the server is shutting down");
+    // A client that gives up at its own deadline may be heard before our timer is.
+    return reason === "deadline" || this.clock.nowNs() >= this.deadlineNs
       ? new ServerError("DEADLINE_EXCEEDED", `model '${modelName}': the call's deadline passed`)
       : new ServerError("CANCELLED", "the client cancelled the call");
   }

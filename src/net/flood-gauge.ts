@@ -15,14 +15,15 @@ export class FloodGauge {
     this.atNs = clock.nowNs();
   }
 
-  /** Counts one such frame. Throws ConnectionError when there were too many. */
-  count(what: string): void {
-    if (--this.tokens >= 0) return;
+  /** Counts one such frame, or one that costs as much as `frames` of them. Throws ConnectionError at too many. */
+  count(what: string, frames = 1): void {
+    this.tokens -= frames;
+    if (this.tokens >= 0) return;
     // The clock is read only when a burst is used up.
     const nowNs = this.clock.nowNs();
     const refill = Math.floor(((nowNs - this.atNs) / NS_PER_S) * IDLE_FRAMES_PER_SECOND_MAX);
     this.atNs = nowNs;
-    this.tokens = Math.min(refill, IDLE_FRAMES_BURST_MAX) - 1;
+    this.tokens = Math.min(refill, IDLE_FRAMES_BURST_MAX) - frames;
     if (this.tokens < 0) throw new ConnectionError(H2_ERROR.ENHANCE_YOUR_CALM, `too many frames: ${what}`);
   }
 }

@@ -4,7 +4,8 @@
 // turn of the event loop leave in one write a connection. The one door for gRPC sockets; started by `worker/`.
 
 import type { Socket } from "bun";
-import type { Clock } from "../base/clock.ts";
+import type { Clock, Timer } from "../base/clock.ts";
+import { CROWDED_LOG_NS, PEER_LOOK_NS } from "../base/limits.ts";
 import { Deadlines } from "./deadlines.ts";
 import {
   isGrpcContentType,
@@ -15,8 +16,10 @@ import {
 } from "./grpc-headers.ts";
 import { type ConnectionOwner, Http2Connection, type Http2Limits } from "./http2-connection.ts";
 import type { Http2Stream, StreamReceiver } from "./http2-stream.ts";
+import { ReceiveBudget } from "./receive-budget.ts";
 import type { RequestHead } from "./request-head.ts";
 import { Rpc, type RpcOwner, type RpcReceiver } from "./rpc.ts";
+import { SendBudget } from "./send-budget.ts";
 import { type UnaryMethod, UnaryReceiver } from "./unary.ts";
 
 /** A method of any kind: `open` answers through the call's `sendMessage` and `end`. */
@@ -30,6 +33,12 @@ export type Method = UnaryMethod | StreamingMethod;
 export interface GrpcLimits extends Http2Limits {
   readonly messageReceiveBytesMax: number;
   readonly messageSendBytesMax: number;
+  /** Bytes of all requests that are being received. */
+  readonly receiveBytesMax: number;
+  /** Bytes of all replies that wait for their clients. */
+  readonly sendBytesMax: number;
+  /** Open connections; more are closed at once. */
+  readonly connectionsMax: number;
 }
 
 export interface GrpcServerOptions {
@@ -42,6 +51,8 @@ export interface GrpcServerOptions {
   readonly clock: Clock;
   /** A method threw something that is not a ServerError: for the log. */
   readonly onDefect: (path: string, error: unknown) => void;
+  /** Connections were turned away, since so many are open; told at most every CROWDED_LOG_NS. */
+  readonly onCrowded: (connections: number) => void;
 }
 
 export interface GrpcServer {
@@ -80,23 +91,33 @@ class RefusalReceiver implements StreamReceiver {
     this.stream.sendEnd();
   }
   aborted(): void {}
+  givenUp(): void {
+    this.halfClosed();
+  }
 }
 
 class Server implements GrpcServer, RpcOwner {
   readonly deadlines: Deadlines;
   readonly messageReceiveBytesMax: number;
   readonly messageSendBytesMax: number;
+  readonly receiveBudget: ReceiveBudget;
+  readonly sendBudget: SendBudget;
   activeCalls = 0;
   private readonly open = new Set<Http2Connection>();
   private readonly awake: Http2Connection[] = [];
-  private readonly listener: Bun.TCPSocketListener<Http2Connection>;
+  private readonly listener: Bun.TCPSocketListener<Http2Connection | undefined>;
   private drained: (() => void) | undefined;
+  private looks: Timer | undefined;
+  private crowdedAtNs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly options: GrpcServerOptions) {
-    this.deadlines = new Deadlines(options.clock);
-    this.messageReceiveBytesMax = options.limits.messageReceiveBytesMax;
-    this.messageSendBytesMax = options.limits.messageSendBytesMax;
-    this.listener = Bun.listen<Http2Connection>({
+    const { limits, clock } = options;
+    this.deadlines = new Deadlines(clock);
+    this.messageReceiveBytesMax = limits.messageReceiveBytesMax;
+    this.messageSendBytesMax = limits.messageSendBytesMax;
+    this.receiveBudget = new ReceiveBudget(limits.receiveBytesMax, clock);
+    this.sendBudget = new SendBudget(limits.sendBytesMax, clock);
+    this.listener = Bun.listen<Http2Connection | undefined>({
       hostname: options.host,
       port: options.port,
       socket: {
@@ -104,8 +125,8 @@ class Server implements GrpcServer, RpcOwner {
         open: (socket) => this.accept(socket),
         // Bun hands out memory of its own for every chunk and never writes to it again (seen on 1.4.5: chunks of up to
         // 512 KiB, each with its own buffer), so a message can be made of views of it.
-        data: (socket, bytes) => socket.data.received(bytes),
-        drain: (socket) => socket.data.drained(),
+        data: (socket, bytes) => socket.data?.received(bytes),
+        drain: (socket) => socket.data?.drained(),
         close: (socket) => this.forget(socket.data),
         error: (socket) => this.forget(socket.data),
       },
@@ -125,7 +146,10 @@ class Server implements GrpcServer, RpcOwner {
     for (const connection of this.open) connection.drain();
     if (this.open.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      const timer = this.options.clock.after(graceNs, () => this.stop());
+      // What is still open is told, and goes when it has heard, or after its linger.
+      const timer = this.options.clock.after(graceNs, () => {
+        for (const connection of [...this.open]) connection.stop();
+      });
       this.drained = () => {
         timer.cancel();
         resolve();
@@ -136,10 +160,12 @@ class Server implements GrpcServer, RpcOwner {
   stop(): void {
     this.listener.stop(false);
     for (const connection of [...this.open]) {
+      connection.stop();
       connection.terminate();
       this.forget(connection);
     }
     this.deadlines.clear();
+    this.receiveBudget.stop();
   }
 
   ended(): void {
@@ -150,7 +176,13 @@ class Server implements GrpcServer, RpcOwner {
     this.options.onDefect(path, error);
   }
 
-  private accept(socket: Socket<Http2Connection>): void {
+  private accept(socket: Socket<Http2Connection | undefined>): void {
+    if (this.open.size >= this.options.limits.connectionsMax) {
+      // Without a descriptor left the listener could not even refuse: it would be told of the same connection for ever.
+      this.tellCrowded();
+      socket.terminate();
+      return;
+    }
     socket.setNoDelay(true);
     const peer = `${socket.remoteAddress}:${socket.remotePort}`;
     const owner: ConnectionOwner = {
@@ -163,13 +195,32 @@ class Server implements GrpcServer, RpcOwner {
       shutdown: () => socket.shutdown(),
       terminate: () => socket.terminate(),
     };
-    const connection = new Http2Connection(transport, owner, this.options.limits, this.options.clock);
+    const connection = new Http2Connection(transport, owner, this.options.limits, this.options.clock, this.sendBudget);
     socket.data = connection;
     this.open.add(connection);
+    this.watch();
     connection.flush();
   }
 
-  private forget(connection: Http2Connection): void {
+  private tellCrowded(): void {
+    const nowNs = this.options.clock.nowNs();
+    if (nowNs - this.crowdedAtNs < CROWDED_LOG_NS) return;
+    this.crowdedAtNs = nowNs;
+    this.options.onCrowded(this.open.size);
+  }
+
+  /** One timer looks after all connections, while there are any. */
+  private watch(): void {
+    if (this.open.size === 0) return;
+    this.looks ??= this.options.clock.after(PEER_LOOK_NS, () => {
+      this.looks = undefined;
+      for (const connection of this.open) connection.look();
+      this.watch();
+    });
+  }
+
+  private forget(connection: Http2Connection | undefined): void {
+    if (connection === undefined) return; // turned away
     connection.lost();
     if (this.open.delete(connection) && this.open.size === 0) this.drained?.();
   }
@@ -207,10 +258,11 @@ class Server implements GrpcServer, RpcOwner {
       rpc.end("INVALID_ARGUMENT", `grpc-timeout: expected 1 to 8 digits and one of HMSmun, received ${grpc.timeout}`);
     } else if (grpc.timeoutNs === 0) rpc.expire();
     else if (method.kind === "unary") rpc.receiver = new UnaryReceiver(rpc, method);
-    else this.openStreaming(rpc, method);
+    else this.openStreaming(rpc, stream, method);
   }
 
-  private openStreaming(rpc: Rpc, method: StreamingMethod): void {
+  private openStreaming(rpc: Rpc, stream: Http2Stream, method: StreamingMethod): void {
+    stream.mayPause = true;
     try {
       rpc.receiver = method.open(rpc);
     } catch (error) {

@@ -25,7 +25,8 @@ export class HeaderBlocks {
   endStream = false;
   /** The priority part of HEADERS made the stream depend on itself. */
   selfDependent = false;
-  private open = false;
+  /** A block has begun and not ended. */
+  open = false;
   private frames = 0;
   private bytes: Uint8Array = new Uint8Array(0);
   private start = 0;

@@ -5,11 +5,14 @@
 // and by whoever speaks a protocol on top.
 
 import type { H2ErrorCode } from "./frames.ts";
+import type { Progress } from "./progress.ts";
 
 /** What a stream asks of the sending half of its connection (`Sender`). */
 export interface StreamSender {
   /** Replies that are queued in memory of somebody else, over all streams. */
   borrowedReplies: number;
+  /** Counts bytes queued on a stream; below 0, bytes that no longer are. */
+  queued(bytes: number): void;
   schedule(stream: Http2Stream): void;
   reset(stream: Http2Stream, code: H2ErrorCode): void;
   sendWhole(
@@ -22,14 +25,19 @@ export interface StreamSender {
   ): boolean;
 }
 
+/** Why we give a stream up that its peer has not: its request came to a halt, or the server stops. */
+export type GivenUpReason = "stalled" | "stopping";
+
 /** Hears what the peer does on a stream. */
 export interface StreamReceiver {
-  /** The next bytes of the body: `bytes[start, end)`, memory that stays as it is. */
-  data(bytes: Uint8Array, start: number, end: number): void;
+  /** The next bytes of the body: `bytes[start, end)`, memory that stays as it is; `last`: the peer ends with them. */
+  data(bytes: Uint8Array, start: number, end: number, last: boolean): void;
   /** The peer has said everything. */
   halfClosed(): void;
   /** The peer or the connection gave up the stream before we had ended it; nothing can be sent any more. */
   aborted(): void;
+  /** The server gives the stream up: say so to the peer, and end it. */
+  givenUp(reason: GivenUpReason): void;
 }
 
 /** A piece of queued output; `released` stands at the last piece of what was sent together. */
@@ -49,6 +57,11 @@ export class Http2Stream {
   localClosed = false;
   /** Bytes received since the last WINDOW_UPDATE. */
   receivedUnacknowledged = 0;
+  /** Bytes received in all, and whether they still come. */
+  receivedBytes = 0;
+  progress: Progress | undefined;
+  /** The peer may take its time between messages: a call of many. */
+  mayPause = false;
   /** What content-length still promises; -1 when it was not given. */
   bodyBytesDue = -1;
   /** Waits in the sender's ring. */
@@ -99,6 +112,7 @@ export class Http2Stream {
       if (left === 0) break;
     }
     this.queuedBytes += byteLength;
+    this.sender.queued(byteLength);
     this.sender.schedule(this);
   }
 
@@ -139,6 +153,7 @@ export class Http2Stream {
     this.headers = this.trailers = undefined;
     const pieces = this.pieces;
     this.pieces = NO_PIECES;
+    this.sender.queued(-this.queuedBytes);
     this.queuedBytes = this.pieceOffset = this.ownedBytes = 0;
     for (const piece of pieces) this.release(piece);
   }

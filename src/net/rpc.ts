@@ -4,17 +4,21 @@
 // `released` still runs. Cancel listeners run only when the call ended otherwise than by `end`. Made by
 // `grpc-server.ts`; unary methods are an adapter over it (`unary.ts`).
 
+import { NS_PER_S } from "../base/clock.ts";
 import { ServerError, type StatusCode } from "../base/errors.ts";
+import { RECEIVE_PROGRESS_NS } from "../base/limits.ts";
 import type { ByteSource } from "../tensor/byte-source.ts";
 import type { Deadlines, Expiring } from "./deadlines.ts";
 import { H2_ERROR, writeUint32 } from "./frames.ts";
 import { RESPONSE_HEADERS, TRAILERS_OK, trailers, trailersOnly } from "./grpc-headers.ts";
-import type { Http2Stream, StreamReceiver } from "./http2-stream.ts";
+import type { GivenUpReason, Http2Stream, StreamReceiver } from "./http2-stream.ts";
 import { type MessageListener, MessageReader, PREFIX_BYTES } from "./message-reader.ts";
 import { Metadata, metadataValue } from "./metadata.ts";
+import type { ReceiveBudget, Receiving, Reception } from "./receive-budget.ts";
+import type { SendBudget } from "./send-budget.ts";
 
 /** Why a call ended before its method ended it. */
-export type CancelReason = "deadline" | "peer";
+export type CancelReason = "deadline" | "peer" | "stopping";
 
 /** What a method may know about its call, and say beside its messages. */
 export interface CallContext {
@@ -26,7 +30,7 @@ export interface CallContext {
   readonly deadlineNs: number | undefined;
   /** The call is over: whatever is still sent is dropped. */
   readonly ended: boolean;
-  /** Runs `listener` when the deadline passes or the peer gives up, at once if that has happened; never after `end`. */
+  /** Runs `listener` when the call ends otherwise than by its method, at once if it has; never after `end`. */
   onCancel(listener: (reason: CancelReason) => void): void;
   /** Adds trailing metadata; a name that ends in "-bin" takes bytes. Names are lower case. */
   setTrailer(name: string, value: string | Uint8Array): void;
@@ -37,6 +41,8 @@ export interface RpcOwner {
   readonly messageReceiveBytesMax: number;
   readonly messageSendBytesMax: number;
   readonly deadlines: Deadlines;
+  readonly receiveBudget: ReceiveBudget;
+  readonly sendBudget: SendBudget;
   /** A call ended. */
   ended(): void;
   /** Something threw that is not a ServerError. */
@@ -45,6 +51,8 @@ export interface RpcOwner {
 
 /** Hears the client's side of a call. What it throws ends the call: a ServerError with its code, else INTERNAL. */
 export interface RpcReceiver {
+  /** Messages are held until the last has come; else each is the method's own as soon as it is told. */
+  readonly holdsMessages?: boolean;
   message(message: ByteSource): void;
   /** The client has sent its last message. */
   halfClose(): void;
@@ -53,7 +61,7 @@ export interface RpcReceiver {
 // Filled anew for every message that is copied out at once.
 const sharedPrefix = new Uint8Array(PREFIX_BYTES);
 
-export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiring {
+export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiring, Receiving {
   receiver: RpcReceiver | undefined;
   heapIndex = -1;
   ended = false;
@@ -62,6 +70,7 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
   private listeners: ((reason: CancelReason) => void)[] | undefined;
   private trailerFields: [string, string][] | undefined;
   private reader: MessageReader | undefined;
+  private reception: Reception | undefined;
 
   constructor(
     private readonly stream: Http2Stream,
@@ -93,7 +102,8 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
 
   /**
    * Sends one message, `chunks` in order. They belong to the call until `released` is called, exactly once: when they are
-   * written, copied into the connection's bounded buffer, or dropped. Throws RESOURCE_EXHAUSTED above the limit.
+   * written, copied into the connection's bounded buffer, or dropped. Throws RESOURCE_EXHAUSTED above the limit, or when
+   * too many replies wait to be read.
    */
   sendMessage(chunks: readonly Uint8Array[], released?: () => void): void {
     if (this.ended) {
@@ -101,6 +111,14 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
       return;
     }
     const bytes = this.checkedBytes(chunks, released);
+    const { sendBudget } = this.owner;
+    if (!sendBudget.admits(bytes)) {
+      released?.();
+      throw new ServerError(
+        "RESOURCE_EXHAUSTED",
+        `reply of ${bytes} bytes: ${sendBudget.queuedBytes} bytes wait for clients to read them, at most ${sendBudget.bytesMax}`,
+      );
+    }
     if (!this.headersSent) this.stream.sendHeaders(RESPONSE_HEADERS, false);
     this.headersSent = true;
     const prefix = new Uint8Array(PREFIX_BYTES);
@@ -149,7 +167,7 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
 
   // -- what the stream tells
 
-  data(bytes: Uint8Array, start: number, end: number): void {
+  data(bytes: Uint8Array, start: number, end: number, last: boolean): void {
     if (this.ended) return;
     try {
       this.reader ??= new MessageReader(this.owner.messageReceiveBytesMax, this);
@@ -157,6 +175,28 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
     } catch (error) {
       this.fail(error);
     }
+    // What comes with its end is not held; so a small request never meets the budget.
+    if (!last) this.hold(end - start);
+  }
+
+  private hold(bytes: number): void {
+    if (this.ended) return;
+    if (this.reader!.atBoundary && !this.receiver?.holdsMessages) {
+      this.letGo();
+      return;
+    }
+    this.reception ??= this.owner.receiveBudget.begin(this);
+    this.owner.receiveBudget.charge(this.reception, bytes);
+  }
+
+  private letGo(): void {
+    if (this.reception === undefined) return;
+    this.owner.receiveBudget.release(this.reception);
+    this.reception = undefined;
+  }
+
+  overBudget(heldBytes: number, bytesMax: number): void {
+    this.end("RESOURCE_EXHAUSTED", `${heldBytes} bytes of requests are being received, at most ${bytesMax} may be`);
   }
 
   message(message: ByteSource): void {
@@ -165,6 +205,7 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
 
   halfClosed(): void {
     if (this.ended) return;
+    this.letGo();
     try {
       if (this.reader !== undefined && !this.reader.atBoundary) {
         throw new ServerError("INTERNAL", "the request ended in the middle of a message");
@@ -179,17 +220,24 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
     this.cancel("peer");
   }
 
+  givenUp(reason: GivenUpReason): void {
+    if (reason === "stopping") this.endBy("UNAVAILABLE", "the server is shutting down", "stopping");
+    else {
+      const seconds = RECEIVE_PROGRESS_NS / NS_PER_S;
+      this.endBy("DEADLINE_EXCEEDED", `${this.path}: the request made no progress for ${seconds} s`, "deadline");
+    }
+  }
+
   expire(): void {
+    this.endBy("DEADLINE_EXCEEDED", `${this.path}: deadline exceeded`, "deadline");
+  }
+
+  private endBy(code: StatusCode, message: string, reason: CancelReason): void {
     if (this.ended) return;
-    const { path } = this;
-    // What the method has queued is dropped: the client has given up on it.
-    if (!this.headersSent)
-      this.stream.sendHeaders(
-        trailersOnly({ code: "DEADLINE_EXCEEDED", message: `${path}: deadline exceeded` }, []),
-        true,
-      );
+    // What the method has queued is dropped: nobody waits for it.
+    if (!this.headersSent) this.stream.sendHeaders(trailersOnly({ code, message }, []), true);
     else this.stream.reset(H2_ERROR.CANCEL);
-    this.cancel("deadline");
+    this.cancel(reason);
   }
 
   private cancel(reason: CancelReason): void {
@@ -209,6 +257,10 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
   private finish(): void {
     this.ended = true;
     this.listeners = undefined;
+    // The stream may live on until its trailers are read; what came on it need not.
+    this.letGo();
+    this.reader = undefined;
+    this.receiver = undefined;
     if (this.heapIndex >= 0) this.owner.deadlines.remove(this);
     this.owner.ended();
   }

@@ -1,4 +1,4 @@
-// What a connection sends, in memory: windows to the byte, turns, stalled readers, and how much goes out at once.
+// What a connection sends, in memory: windows to the byte, turns, and how much goes out at once.
 
 import { describe, expect, test } from "bun:test";
 import { frame, HEADERS, Peer, setting, TRAILERS, windowUpdate } from "../../tests/support/http2-peer.ts";
@@ -89,69 +89,6 @@ describe("sending", () => {
     const bytes = peer.take().reduce((sum, each) => sum + each.payload.length, 0);
     expect(bytes).toBe(655_360);
     expect(CONNECTION_OUTPUT_BYTES_MAX).toBe(4 * 65_536);
-  });
-
-  test("replies of a stalled reader are copied and released, one that moves is left alone", () => {
-    const peer = new Peer();
-    peer.send(setting(4, 10_000_000), windowUpdate(0, 10_000_000));
-    const stream = peer.open(1, true);
-    peer.took();
-    const body = Buffer.from(Uint8Array.from({ length: 2_000_000 }, (_, index) => index % 249));
-    const reply = Buffer.from(body);
-    let released = 0;
-    peer.appetite = 1000;
-    stream.sendData([reply.subarray(0, 900_000), reply.subarray(900_000)], reply.length, () => released++);
-    stream.sendTrailers(TRAILERS);
-    peer.connection.flush();
-    peer.clock.advance(60e6);
-    peer.appetite = 1000;
-    peer.connection.drained();
-    peer.clock.advance(60e6);
-    expect(released).toBe(0);
-    peer.clock.advance(100e6);
-    expect(released).toBe(1);
-    reply.fill(0); // the slab is somebody else's now
-    peer.appetite = Number.POSITIVE_INFINITY;
-    peer.connection.drained();
-    const frames = peer.take();
-    const received = Buffer.concat(frames.filter((each) => each.type === 0).map((each) => each.payload));
-    expect(received.equals(body)).toBe(true);
-    expect(frames.at(-1)).toMatchObject({ type: 1, flags: 5 });
-    peer.clock.advance(1e9);
-    expect([released, peer.clock.nextNs()]).toEqual([1, undefined]);
-  });
-
-  test("what a stalled connection may hold in copies is bounded", () => {
-    const peer = new Peer({ streamsMax: 100 });
-    peer.send(setting(4, 2 ** 30), windowUpdate(0, 2 ** 30));
-    peer.appetite = 0;
-    let released = 0;
-    for (let id = 1; id < 80; id += 2)
-      peer.open(id, true).sendData([new Uint8Array(2 ** 20)], 2 ** 20, () => released++);
-    peer.connection.flush();
-    for (let turn = 0; turn < 5; turn++) peer.clock.advance(100e6);
-    expect(released).toBe(16);
-    peer.connection.lost();
-    expect(released).toBe(40);
-  });
-
-  test("a peer that never reads what does not fit into copies is given up, one that reads a little is not", () => {
-    for (const reads of [0, 1]) {
-      const peer = new Peer({ streamsMax: 100 });
-      peer.send(setting(4, 2 ** 30), windowUpdate(0, 2 ** 30));
-      peer.appetite = 0;
-      let released = 0;
-      for (let id = 1; id < 80; id += 2)
-        peer.open(id, true).sendData([new Uint8Array(2 ** 20)], 2 ** 20, () => released++);
-      peer.connection.flush();
-      for (let second = 0; second < 40; second++) {
-        peer.appetite = reads;
-        peer.connection.drained();
-        peer.clock.advance(1e9);
-      }
-      expect([released, peer.terminated]).toEqual(reads === 0 ? [40, true] : [16, false]);
-      peer.connection.lost();
-    }
   });
 
   test("a peer with large frames gets large pieces unchanged, however little it takes at a time", () => {

@@ -19,6 +19,7 @@ import {
 import { TABLE_SIZE_ZERO } from "./hpack-encoder.ts";
 import type { Http2Stream, StreamSender } from "./http2-stream.ts";
 import { OutputBuffer, type Transport } from "./output-buffer.ts";
+import type { SendBudget } from "./send-budget.ts";
 
 /** From here on a frame's payload is written from where it is instead of being gathered: a write costs some 64 KiB of copying. */
 const WRITE_THROUGH_BYTES = 64 * 2 ** 10;
@@ -42,6 +43,9 @@ export class Sender implements StreamSender {
   /** The peer lowered our table size: the next header block must say that it is 0 (RFC 7541, section 4.2). */
   tableSizeDue = false;
   borrowedReplies = 0;
+  /** Bytes queued on the streams of this connection. */
+  queuedBytes = 0;
+  private controlBytes = 0;
   private window = DEFAULT_WINDOW_BYTES;
   private readonly out: OutputBuffer;
   private readonly ring: Http2Stream[] = [];
@@ -52,6 +56,7 @@ export class Sender implements StreamSender {
   constructor(
     transport: Transport,
     private readonly owner: SenderOwner,
+    private readonly budget: SendBudget,
   ) {
     this.out = new OutputBuffer(transport);
   }
@@ -61,9 +66,19 @@ export class Sender implements StreamSender {
     return this.ring.length === 0 && this.starved.length === 0 && this.out.heldBytes === 0;
   }
 
-  /** Bytes that the transport has taken so far. */
-  get writtenBytes(): number {
-    return this.out.writtenBytes;
+  /** Replies wait for the peer to take them. */
+  get waiting(): boolean {
+    return this.queuedBytes > 0 || this.out.heldBytes > 0;
+  }
+
+  /** Bytes of replies that the transport has taken so far; control frames, which a peer can ask for, don't count. */
+  get takenBytes(): number {
+    return this.out.writtenBytes - this.controlBytes;
+  }
+
+  queued(bytes: number): void {
+    this.queuedBytes += bytes;
+    this.budget.queuedBytes += bytes;
   }
 
   /**
@@ -272,6 +287,7 @@ export class Sender implements StreamSender {
     stream.sendWindow -= bytes;
     this.window -= bytes;
     stream.queuedBytes -= bytes;
+    this.queued(-bytes);
   }
 
   private advance(stream: Http2Stream, bytes: number): void {
@@ -329,6 +345,7 @@ export class Sender implements StreamSender {
       return false;
     }
     this.out.reserve(bytes);
+    this.controlBytes += bytes;
     return true;
   }
 

@@ -22,6 +22,7 @@ export interface UnaryMethod {
 
 /** The receiver of one call of a unary method. */
 export class UnaryReceiver implements RpcReceiver {
+  readonly holdsMessages = true;
   private request: ByteSource | undefined;
 
   constructor(

@@ -27,7 +27,7 @@ export function modelInfer(inference: Inference): UnaryHandler {
 
 function transportOf(context: CallContext, arrivalNs: number): Transport {
   const { deadlineNs } = context;
-  return { arrivalNs, deadlineNs, onCancel: (listener) => context.onCancel(() => listener()) };
+  return { arrivalNs, deadlineNs, onCancel: (listener) => context.onCancel(listener) };
 }
 
 /** A request's Model and Call: it decodes, names a model that is there, then what it says by itself, in this order. */

@@ -20,9 +20,10 @@ import { ServerError } from "../base/errors.ts";
 import type { RequestRecord } from "../base/request-log.ts";
 import { VERSION } from "../base/version.ts";
 import type { Inference } from "../infer/inference.ts";
+import type { Rpc } from "../net/rpc.ts";
 import type { UnaryReply } from "../net/unary.ts";
 import { Chunks } from "../tensor/byte-source.ts";
-import { kserveMethods } from "./kserve.ts";
+import { kserveMethods, streamingMethods } from "./kserve.ts";
 import { startingMethods } from "./starting.ts";
 
 const { method } = GRPCInferenceService;
@@ -256,6 +257,16 @@ test("the repository shows every bundle, sorted, with its state and reason", asy
     ["z", "", "READY", ""],
   ]);
   expect((await index(true)).map(([name]) => name)).toEqual(["m", "z"]);
+});
+
+test("a method of streams is refused by name as it opens, and no handler waits for its messages", () => {
+  const streaming = streamingMethods();
+  const path = "/inference.GRPCInferenceService/ModelStreamInfer";
+  expect([...streaming.keys()]).toEqual([path]);
+  expect(startingMethods().has(path)).toBe(false);
+  expect(() => streaming.get(path)!.open({} as Rpc)).toThrow(
+    new ServerError("UNIMPLEMENTED", "ModelStreamInfer is not served by this version of xlaserver"),
+  );
 });
 
 test("what the contract has and this server has not is UNIMPLEMENTED by name", async () => {

@@ -7,6 +7,7 @@ import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
 import { ServerError } from "../base/errors.ts";
 import type { DeviceInfo } from "../device/device.ts";
 import type { Inference } from "../infer/inference.ts";
+import type { StreamingMethod } from "../net/grpc-server.ts";
 import { modelConfig } from "./config.ts";
 import { modelReady } from "./health.ts";
 import { modelInfer } from "./inference.ts";
@@ -29,7 +30,7 @@ export function kserveMethods({ inference, device, ready }: Served): Map<string,
   const { registry } = inference;
   const methods = new Map<string, UnaryHandler>();
   for (const { name, methodKind } of GRPCInferenceService.methods) {
-    // A handler of one message would wait for the end of a stream; net/ refuses streams by itself.
+    // A handler of one message would wait for the end of a stream: those are streamingMethods().
     if (methodKind === "unary") methods.set(pathOf(name), () => notServed(name));
   }
   const serve = (name: string, handler: UnaryHandler) => methods.set(pathOf(name), handler);
@@ -66,13 +67,18 @@ export function kserveMethods({ inference, device, ready }: Served): Map<string,
   return methods;
 }
 
+/** The methods that take or give a stream of messages, none of which is served: refused before a message comes. */
+export function streamingMethods(): Map<string, StreamingMethod> {
+  const streaming = GRPCInferenceService.methods.filter(({ methodKind }) => methodKind !== "unary");
+  return new Map(
+    streaming.map(({ name }) => [pathOf(name), { kind: "streaming", open: () => notServed(name) } as const]),
+  );
+}
+
 function pathOf(method: string): string {
   return `/${GRPCInferenceService.typeName}/${method}`;
 }
 
-function notServed(path: string): never {
-  throw new ServerError(
-    "UNIMPLEMENTED",
-    `${path.slice(path.lastIndexOf("/") + 1)} is not served by this version of xlaserver`,
-  );
+function notServed(method: string): never {
+  throw new ServerError("UNIMPLEMENTED", `${method} is not served by this version of xlaserver`);
 }

@@ -4,17 +4,18 @@
 // Drain order: no new connections and GOAWAY, calls in flight end, then models, hooks and device go. Started by worker.ts.
 
 import { systemClock } from "../base/clock.ts";
+import { descriptorsMax } from "../base/descriptors.ts";
 import { messageOf, ServerError } from "../base/errors.ts";
-import { HEADER_LIST_BYTES_MAX, RECEIVE_WINDOW_BYTES } from "../base/limits.ts";
+import { DESCRIPTORS_RESERVED, HEADER_LIST_BYTES_MAX, RECEIVE_WINDOW_BYTES } from "../base/limits.ts";
 import { log } from "../base/log.ts";
 import { didYouMean } from "../base/nearest.ts";
 import type { Config } from "../config/config.ts";
 import type { Registry } from "../model/registry.ts";
 import { loadRepository } from "../model/repository.ts";
-import { type GrpcServer, startGrpcServer } from "../net/grpc-server.ts";
+import { type GrpcServer, type Method, startGrpcServer } from "../net/grpc-server.ts";
 import { type HttpServer, type Page, startHttpServer } from "../net/http.ts";
 import type { UnaryMethod } from "../net/unary.ts";
-import { kserveMethods } from "../service/kserve.ts";
+import { kserveMethods, streamingMethods } from "../service/kserve.ts";
 import { startingMethods } from "../service/starting.ts";
 import { type Core, openCore } from "./core.ts";
 import { metricsPage } from "./metrics-page.ts";
@@ -90,13 +91,13 @@ export async function startServer(config: Config, events: { onFault(): void }): 
 }
 
 function openGrpc(config: Config, methods: ReadonlyMap<string, UnaryMethod>): GrpcServer {
-  const { host, port } = config.endpoints;
+  const { host, port, maxInflightBytes } = config.endpoints;
   const { maxRecvMsgBytes, maxSendMsgBytes, maxConcurrentStreams } = config.grpc;
   return listen(GRPC, host, port, () =>
     startGrpcServer({
       host,
       port,
-      methods,
+      methods: new Map<string, Method>([...methods, ...streamingMethods()]),
       clock: systemClock,
       limits: {
         streamsMax: maxConcurrentStreams,
@@ -105,8 +106,12 @@ function openGrpc(config: Config, methods: ReadonlyMap<string, UnaryMethod>): Gr
         headerListBytesMax: HEADER_LIST_BYTES_MAX,
         messageReceiveBytesMax: maxRecvMsgBytes,
         messageSendBytesMax: maxSendMsgBytes,
+        receiveBytesMax: maxInflightBytes,
+        sendBytesMax: maxInflightBytes,
+        connectionsMax: Math.max(descriptorsMax() - DESCRIPTORS_RESERVED, 1),
       },
       onDefect: (path, error) => log.error("request failed", { path, error }),
+      onCrowded: (connections) => log.warn("connections are turned away: descriptors would run out", { connections }),
     }),
   );
 }

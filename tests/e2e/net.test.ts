@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
+import http2 from "node:http2";
 import net from "node:net";
 import * as grpc from "@grpc/grpc-js";
 import { ServerError } from "../../src/base/errors.ts";
@@ -18,6 +19,10 @@ const statusOf = (call: Promise<unknown>) =>
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
 }
+
+/** Resolves when the stream has taken so many bytes. */
+const written = (stream: http2.ClientHttp2Stream, bytes: number) =>
+  new Promise((resolve) => stream.write(Buffer.alloc(bytes), resolve));
 
 const descriptors = () => readdirSync("/proc/self/fd").length;
 
@@ -303,8 +308,67 @@ test("drain gives up after its grace", async () => {
   const running = statusOf(client.call("/test.Echo/Wait", Buffer.alloc(1)));
   await until(() => echo.server.activeCalls === 1);
   await echo.server.drain(20e6);
-  expect(reasons).toEqual(["peer"]);
-  expect((await running).code).not.toBe(grpc.status.OK);
+  expect(reasons).toEqual(["stopping"]);
+  expect(await running).toEqual({ code: grpc.status.UNAVAILABLE, details: "the server is shutting down" });
+});
+
+test("a server that stops at once tells its calls before their connections go", async () => {
+  const reasons: CancelReason[] = [];
+  const echo = startEcho({
+    "/test.Echo/Wait": {
+      kind: "unary",
+      handle: (_, call) => new Promise(() => call.onCancel((reason) => reasons.push(reason))),
+    },
+  });
+  using client = connect(echo.server.port);
+  const running = statusOf(client.call("/test.Echo/Wait", Buffer.alloc(1)));
+  await until(() => echo.server.activeCalls === 1);
+  echo.server.stop();
+  expect(reasons).toEqual(["stopping"]);
+  expect((await running).code).toBe(grpc.status.UNAVAILABLE);
+});
+
+test("connections above the bound are closed at once, and the others served", async () => {
+  using echo = startEcho({}, { connectionsMax: 1 });
+  using client = connect(echo.server.port);
+  expect(await client.call("/test.Echo/Unary", Buffer.from("a"))).toEqual(Buffer.from("a"));
+  using other = connect(echo.server.port);
+  expect((await statusOf(other.call("/test.Echo/Unary", Buffer.from("b")))).code).toBe(grpc.status.UNAVAILABLE);
+  expect(echo.server.connections).toBe(1);
+  expect(await client.call("/test.Echo/Unary", Buffer.from("c"))).toEqual(Buffer.from("c"));
+});
+
+test("uploads beyond the receive budget: the newest go, the oldest ends, small calls pass", async () => {
+  using echo = startEcho({}, { receiveBytesMax: 8 << 20 });
+  const statuses = new Map<number, number>();
+  // Promises 6 MB each, sends 3 MB: the third is one too many.
+  const raw = http2.connect(`http://127.0.0.1:${echo.server.port}`);
+  using _ = { [Symbol.dispose]: () => raw.destroy() };
+  const streams = [0, 1, 2].map((index) => {
+    const stream = raw.request({
+      ":method": "POST",
+      ":path": "/test.Echo/Unary",
+      "content-type": "application/grpc",
+      te: "trailers",
+    });
+    stream.on("response", (headers) => statuses.set(index, Number(headers["grpc-status"] ?? grpc.status.OK)));
+    stream.on("error", () => {});
+    stream.on("data", () => {});
+    const prefix = Buffer.from([0, 0, 0x60, 0, 0]);
+    stream.write(prefix);
+    return stream;
+  });
+  for (const stream of streams.slice(0, 2)) await written(stream, 3 << 20);
+  void written(streams[2]!, 3 << 20);
+  await until(() => statuses.size === 1);
+  expect([...statuses]).toEqual([[2, grpc.status.RESOURCE_EXHAUSTED]]);
+  using client = connect(echo.server.port);
+  expect((await client.call("/test.Echo/Unary", Buffer.alloc(60_000))).length).toBe(60_000);
+  streams[1]!.close();
+  streams[0]!.end(Buffer.alloc(3 << 20));
+  await until(() => statuses.has(0));
+  expect(statuses.get(0)).toBe(grpc.status.OK);
+  expect((await client.call("/test.Echo/Unary", Buffer.alloc(7 << 20))).length).toBe(7 << 20);
 });
 
 test("connections opened and dropped in every state leave no descriptor and no call behind", async () => {

@@ -118,7 +118,7 @@ export class FakeServing implements AsyncDisposable {
       arrivalNs: this.clock.nowNs(),
       deadlineNs,
       onCancel: (listener) => {
-        cancel = listener;
+        cancel = () => listener("peer");
       },
     };
     this.open++;

@@ -19,6 +19,9 @@ export const DEFAULT_LIMITS: GrpcLimits = {
   headerListBytesMax: HEADER_LIST_BYTES_MAX,
   messageReceiveBytesMax: MESSAGE_BYTES_MAX,
   messageSendBytesMax: MESSAGE_BYTES_MAX,
+  receiveBytesMax: 2 ** 30,
+  sendBytesMax: 2 ** 30,
+  connectionsMax: 1000,
 };
 
 export interface TestServer extends Disposable {
@@ -39,6 +42,7 @@ export function startEcho(methods: Record<string, Method> = {}, limits: Partial<
     limits: { ...DEFAULT_LIMITS, ...limits },
     clock: systemClock,
     onDefect: (_, error) => defects.push(error),
+    onCrowded: () => {},
   });
   return { server, defects, [Symbol.dispose]: () => server.stop() };
 }

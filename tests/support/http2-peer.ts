@@ -7,6 +7,7 @@ import { PREFACE } from "../../src/net/frames.ts";
 import { encodeHeaderBlock } from "../../src/net/hpack-encoder.ts";
 import { Http2Connection, type Http2Limits } from "../../src/net/http2-connection.ts";
 import type { Http2Stream } from "../../src/net/http2-stream.ts";
+import type { SendBudget } from "../../src/net/send-budget.ts";
 
 /** A frame as it was written. */
 export interface Frame {
@@ -54,7 +55,6 @@ export const TRAILERS = encodeHeaderBlock([["grpc-status", "0"]]);
 
 /** The peer of a connection in memory: counts what each stream hears, parses what is written. */
 export class Peer {
-  readonly clock = new VirtualClock();
   readonly streams: Http2Stream[] = [];
   readonly heard: string[] = [];
   /** How many bytes the transport takes before it is full. */
@@ -65,7 +65,12 @@ export class Peer {
   readonly connection: Http2Connection;
   private written = Buffer.alloc(0);
 
-  constructor(limits: Partial<Http2Limits> = {}) {
+  /** Peers of one server share a clock and a budget. */
+  constructor(
+    limits: Partial<Http2Limits> = {},
+    readonly clock = new VirtualClock(),
+    sendBudget?: SendBudget,
+  ) {
     this.connection = new Http2Connection(
       {
         write: (bytes, start, end) => {
@@ -89,12 +94,17 @@ export class Peer {
             data: (_, start, end) => this.heard.push(`${stream.id}:${end - start}`),
             halfClosed: () => this.heard.push(`${stream.id}:end`),
             aborted: () => this.heard.push(`${stream.id}:aborted`),
+            givenUp: (reason) => {
+              this.heard.push(`${stream.id}:${reason}`);
+              stream.sendHeaders(TRAILERS, true);
+            },
           };
         },
         wake: (connection) => queueMicrotask(() => connection.flush()),
       },
       { ...LIMITS, ...limits },
       this.clock,
+      sendBudget,
     );
     this.send(PREFACE, frame(4, 0, 0));
     this.take();

@@ -22,8 +22,12 @@ const server = startGrpcServer({
     headerListBytesMax: 1 << 14,
     messageReceiveBytesMax: MESSAGE_BYTES,
     messageSendBytesMax: MESSAGE_BYTES,
+    receiveBytesMax: 2 ** 30,
+    sendBytesMax: 2 ** 30,
+    connectionsMax: 1000,
   },
   clock: systemClock,
   onDefect: (_, error) => console.error(error),
+  onCrowded: () => {},
 });
 console.log(server.port);

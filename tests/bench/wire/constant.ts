@@ -27,8 +27,12 @@ const server = startGrpcServer({
     headerListBytesMax: HEADER_LIST_BYTES_MAX,
     messageReceiveBytesMax: MESSAGE_BYTES_MAX,
     messageSendBytesMax: MESSAGE_BYTES_MAX,
+    receiveBytesMax: 2 ** 30,
+    sendBytesMax: 2 ** 30,
+    connectionsMax: 1000,
   },
   clock: systemClock,
   onDefect: (path, error) => console.error(path, error),
+  onCrowded: () => {},
 });
 console.log(server.port);
