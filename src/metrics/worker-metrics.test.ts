@@ -52,6 +52,7 @@ test("golden worker.txt: two models on a device whose allocator reports", () => 
       models: [model("minilm"), model('a "quoted" \\ name')],
       unknownModel: new Map([["NOT_FOUND", 7]]),
       memory: { inUse: 100, peakInUse: 150, limit: 1000, poolBytes: undefined },
+      slabs: { leased: 2, waiting: 1, heldBytes: 4096 },
       inflightRequests: 5,
       inflightBytes: 602_112,
       shedRequests: 1,
@@ -65,7 +66,15 @@ test("golden worker.txt: two models on a device whose allocator reports", () => 
 test("without models or memory statistics their series are absent, not empty", () => {
   const text = workerMetricsText(
     { ...info, gpu: undefined },
-    { models: [], unknownModel: new Map(), memory: undefined, inflightRequests: 0, inflightBytes: 0, shedRequests: 0 },
+    {
+      models: [],
+      unknownModel: new Map(),
+      memory: undefined,
+      slabs: undefined,
+      inflightRequests: 0,
+      inflightBytes: 0,
+      shedRequests: 0,
+    },
     [],
   );
   expect(text).not.toContain("worker_dispatch_total");

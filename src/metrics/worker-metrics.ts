@@ -46,6 +46,8 @@ export interface WorkerSnapshot {
   /** Finished requests that named no model of ours, by status: they have the model label "". */
   readonly unknownModel: ReadonlyMap<StatusCode, number>;
   readonly memory: MemorySnapshot | undefined;
+  /** Host memory of batches and of replies that are not written yet; undefined before the device is open. */
+  readonly slabs: { readonly leased: number; readonly waiting: number; readonly heldBytes: number } | undefined;
   readonly inflightRequests: number;
   readonly inflightBytes: number;
   /** Requests refused since they would have passed maxInflightBytes. */
@@ -89,6 +91,7 @@ export function workerMetricsText(
     ...requestFamilies(snapshot),
     ...workerFamilies(info, snapshot),
     ...memoryFamilies(snapshot.memory),
+    ...slabFamilies(snapshot.slabs),
   ];
   return renderFamilies([...families, ...process], common);
 }
@@ -203,6 +206,14 @@ function memoryFamilies(memory: MemorySnapshot | undefined): Family[] {
     gauge(name("free"), "The limit less what is in use.", one(limit === undefined ? undefined : limit - inUse)),
     gauge(name("peak_in_use"), "The most that was in use at once.", one(peakInUse)),
     gauge(name("pool"), "Device memory that the allocator holds.", one(poolBytes)),
+  ];
+}
+
+function slabFamilies(slabs: WorkerSnapshot["slabs"]): Family[] {
+  return [
+    gauge("worker_slabs_leased", "Slabs held by batches and by replies not written yet.", one(slabs?.leased)),
+    gauge("worker_slab_leases_waiting", "Batches that wait for slab memory.", one(slabs?.waiting)),
+    gauge("worker_slab_held_bytes", "Host memory of all slabs, idle ones too.", one(slabs?.heldBytes)),
   ];
 }
 

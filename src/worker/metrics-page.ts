@@ -46,6 +46,7 @@ function snapshotOf(core: Core | undefined): WorkerSnapshot {
     })),
     unknownModel: core?.inference.unknownModel ?? NONE,
     memory: core?.device.memoryStatistics(),
+    slabs: core?.device.slabUsage(),
     inflightRequests: admission?.inflight ?? 0,
     inflightBytes: admission?.inflightBytes ?? 0,
     shedRequests: admission?.shed ?? 0,
