@@ -129,6 +129,26 @@ test("a full queue refuses with RESOURCE_EXHAUSTED, bytes in flight are bounded"
   expect(small.inference.admission.inflightBytes).toBe(0);
 });
 
+test("a reply counts as bytes in flight until it is released, and others are refused meanwhile", async () => {
+  await using serving = await fakeServing([{ name: "m", sizes: [1] }], { maxInflightBytes: 40 });
+  const { admission } = serving.inference;
+  const unread: Reply[] = [];
+  for (const first of [0, 1]) {
+    const { reply } = serving.send("m", 1, first);
+    await serving.settle();
+    unread.push(await reply);
+  }
+  expect([admission.inflight, admission.inflightBytes]).toEqual([0, 32]);
+  const refused = serving.send("m", 1, 2);
+  await serving.settle();
+  expect(await codeOf(refused.reply)).toBe("RESOURCE_EXHAUSTED");
+  for (const reply of unread) reply.release();
+  expect(admission.inflightBytes).toBe(0);
+  const served = serving.send("m", 1, 3);
+  await serving.settle();
+  expect(await codeOf(served.reply)).toBe("OK");
+});
+
 test("while the device is busy a batch waits to fill; it is committed when full or when the device is about to be free", async () => {
   await using serving = await fakeServing([{ name: "m", sizes: [1, 4], costNs: 20e6 }]);
   const first = serving.send("m", 1, 0);

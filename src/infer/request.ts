@@ -30,7 +30,7 @@ export async function infer(inference: Inference, model: Model, call: Call): Pro
     const executed = await execute(inference.dispatcher, checked, lifetime);
     const reply = await answer(model, executed, hooked);
     succeeded(inference, model, call, checked.rows, executed);
-    return reply;
+    return counted(inference.admission, reply);
   } catch (thrown) {
     throw failed(inference, model, call, thrown);
   }
@@ -43,7 +43,6 @@ interface Admitted extends Disposable {
 }
 
 function admit(admission: Admission, inputs: readonly CallTensor[]): Admitted {
-  const bytesOf = (tensors: readonly CallTensor[]) => tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
   let byteLength = bytesOf(inputs);
   admission.enter(byteLength);
   return {
@@ -54,6 +53,21 @@ function admit(admission: Admission, inputs: readonly CallTensor[]): Admitted {
     },
     [Symbol.dispose]: () => admission.leave(byteLength),
   };
+}
+
+/** The reply, among the bytes in flight until it is released. */
+function counted(admission: Admission, reply: Reply): Reply {
+  const byteLength = bytesOf(reply.outputs);
+  admission.replying(byteLength);
+  const release = () => {
+    admission.replied(byteLength);
+    reply.release();
+  };
+  return { ...reply, release };
+}
+
+function bytesOf(tensors: readonly CallTensor[]): number {
+  return tensors.reduce((sum, { data }) => sum + data.byteLength, 0);
 }
 
 /** The request as the executable takes it: checked as the client sent it, then as preprocess made it. */
