@@ -147,7 +147,7 @@ const endpoints = group(
     max_inflight_bytes: key(
       integer(MIB),
       1024 * MIB,
-      "Bytes of inference requests that the server may hold at once; more are refused with RESOURCE_EXHAUSTED.",
+      "Bytes of inference requests and unread replies that the server may hold at once; more are refused with RESOURCE_EXHAUSTED. The transport bounds what it receives, and what waits to be sent, by the same number each.",
     ),
     max_concurrent_requests: removed("admission is bounded by bytes, see endpoints.max_inflight_bytes"),
     rest_port: later("the REST endpoint"),
