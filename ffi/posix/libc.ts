@@ -19,7 +19,6 @@ export const libc = openLibrary("libc.so.6", {
   unsetenv: { args: ["ptr"], returns: "i32" },
   getenv: { args: ["ptr"], returns: "ptr" },
   strlen: { args: ["ptr"], returns: FFIType.u64_fast },
-  flock: { args: ["i32", "i32"], returns: "i32" },
   labs: { args: ["i64"], returns: "i64" },
   __errno_location: { args: [], returns: "ptr" },
   strerror: { args: ["i32"], returns: "cstring" },

@@ -1,4 +1,4 @@
-// Native memory, the environment that C sees, and file locks, against the running kernel.
+// Native memory and the environment that C sees, against the running kernel.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, openSync } from "node:fs";
@@ -7,7 +7,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bytesAt, liveHandles } from "../memory.ts";
 import { nativeVariable, removeNativeVariable, setNativeVariable } from "./environment.ts";
-import { lockFile, tryLockFile } from "./file-lock.ts";
 import { NativeMemory } from "./native-memory.ts";
 
 const BAD_DESCRIPTOR = 9999;
@@ -73,21 +72,4 @@ test("the environment changes for C, where process.env does not reach", () => {
   expect(nativeVariable("XLASERVER_TEST")).toBeUndefined();
   expect(() => setNativeVariable("A=B", "1")).toThrow(/setting the environment variable A=B: Invalid argument/);
   delete process.env.XLASERVER_TEST_ONLY_JS;
-});
-
-test("a locked file is locked for other openings, until it is unlocked or closed", () => {
-  const first = openSync(path, "r");
-  const second = openSync(path, "r");
-  {
-    using _ = lockFile(first);
-    expect(tryLockFile(second)).toBeUndefined();
-  }
-  using lock = tryLockFile(second);
-  expect(lock).toBeDefined();
-  expect(tryLockFile(first)).toBeUndefined();
-  closeSync(second);
-  tryLockFile(first)![Symbol.dispose]();
-  closeSync(first);
-  expect(() => lockFile(BAD_DESCRIPTOR)).toThrow(/Bad file descriptor/);
-  expect(() => tryLockFile(BAD_DESCRIPTOR)).toThrow(/Bad file descriptor/);
 });

@@ -132,7 +132,7 @@ export const MODULE_HEAD_BYTES = 4096;
 
 // -- net/
 
-/** HTTP/2 streams that one connection may have open (decision 15). */
+/** HTTP/2 streams that one connection may have open. */
 export const STREAMS_PER_CONNECTION_MAX = 1000;
 
 /** Receive windows of a stream and of a connection: enough for 1 GB/s at 30 ms of round trip. */
@@ -224,6 +224,18 @@ export const STATUS_MESSAGE_BYTES_MAX = 4096;
 
 /** Requests other than ModelInfer: a name or two. */
 export const CONTROL_REQUEST_BYTES_MAX = 2 ** 20;
+
+/** Health watches open at once: one a client that balances its load, some 2 KB each. */
+export const HEALTH_WATCHES_MAX = 10_000;
+
+/** Reflection calls open at once: people and tools, which end them when they have read the schema. */
+export const REFLECTIONS_MAX = 1000;
+
+/** Replies that wait on one reflection call, some 30 KB each: clients ask one question after the other. */
+export const REFLECTION_REPLIES_MAX = 100;
+
+/** Calls that the transport has ended are looked for from this many open ones on. */
+export const STANDING_CALLS_SWEPT_MIN = 64;
 
 // -- hooks/
 

@@ -112,7 +112,7 @@ function checkContent(directory: string, { name, kind }: DirectoryEntry, issues:
 }
 
 /** What a module's first bytes are, where they are neither bytecode nor text. */
-export function contentProblem(head: Uint8Array): string | undefined {
+function contentProblem(head: Uint8Array): string | undefined {
   if (head.byteLength === 0) return "an empty file";
   if (BYTECODE_MAGIC.every((byte, index) => head[index] === byte)) return undefined;
   const pointer = gitLfsPointer(head);

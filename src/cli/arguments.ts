@@ -115,5 +115,5 @@ export function helpOf(name: string, summary: string, command: Command): string 
   const width = Math.max(...rows.map(([left]) => left.length));
   const lines = rows.map(([left, help]) => `  ${left.padEnd(width)}  ${help}`);
   const details = command.details ? `\n${command.details.trim()}\n` : "";
-  return `Usage: xlaserver ${name} ${command.usage}\n\n${summary}\n${details}\nFlags:\n${lines.join("\n")}\n`;
+  return `Usage: ${`xlaserver ${name} ${command.usage}`.trimEnd()}\n\n${summary}\n${details}\nFlags:\n${lines.join("\n")}\n`;
 }

@@ -48,7 +48,7 @@ export async function readInputs(texts: readonly string[], infos: readonly Tenso
 }
 
 /** `texts (BYTES [-1])`. */
-export function describeInfo({ name, dtype, shape }: TensorInfo): string {
+function describeInfo({ name, dtype, shape }: TensorInfo): string {
   return `${name} (${wireName(dtype) ?? dtype} ${formatShape(shape)})`;
 }
 

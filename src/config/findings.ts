@@ -37,7 +37,7 @@ export function show(value: unknown): string {
 }
 
 /** `global.scheduler.models.minilm`, `workers[0].port`. */
-export function formatPath(path: readonly (string | number)[]): string {
+function formatPath(path: readonly (string | number)[]): string {
   return path.reduce<string>((text, step) => {
     if (typeof step === "number") return `${text}[${step}]`;
     return text === "" ? step : `${text}.${step}`;

@@ -8,7 +8,7 @@ import { nearest } from "../base/nearest.ts";
 import { show } from "./findings.ts";
 import { describe, type JsonSchema } from "./json-schema.ts";
 
-export const ENVIRONMENT_PREFIX = "XLASERVER_";
+const ENVIRONMENT_PREFIX = "XLASERVER_";
 const LIST_SEPARATOR = ":";
 
 /** One setting as text, with the name under which its user knows it: a variable or a flag. */

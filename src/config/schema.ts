@@ -5,6 +5,7 @@
 // lacks, stays here as `absent`, so that its user is told instead of ignored. Used inside config/ only.
 
 import * as v from "valibot";
+import { MESSAGE_BYTES_MAX, STREAMS_PER_CONNECTION_MAX } from "../base/limits.ts";
 import { LOG_FORMATS, LOG_LEVELS } from "../base/log.ts";
 import { REQUEST_LOGS } from "../base/request-log.ts";
 
@@ -157,9 +158,13 @@ const endpoints = group(
 
 const grpc = group(
   {
-    max_recv_msg_bytes: key(messageBytes, 512 * MIB, "Largest request message."),
-    max_send_msg_bytes: key(messageBytes, 512 * MIB, "Largest response message."),
-    max_concurrent_streams: key(integer(1, 1_000_000), 1000, "Calls in flight on one connection."),
+    max_recv_msg_bytes: key(messageBytes, MESSAGE_BYTES_MAX, "Largest request message."),
+    max_send_msg_bytes: key(messageBytes, MESSAGE_BYTES_MAX, "Largest response message."),
+    max_concurrent_streams: key(
+      integer(1, 1_000_000),
+      STREAMS_PER_CONNECTION_MAX,
+      "Calls in flight on one connection.",
+    ),
   },
   "Bounds of the gRPC transport.",
 );

@@ -1,4 +1,4 @@
-// Device memory that we divide ourselves: one large buffer, written in pieces, read through views (decision 24).
+// Device memory that we divide ourselves: one large buffer, written in pieces, read through views.
 //
 // On CUDA an upload into fresh memory waits for running work, so memory is taken once and reused. ArenaSpace says who has
 // which bytes, DeviceArena holds them. Space is freed only when no execution reads it any more: that order is the host's

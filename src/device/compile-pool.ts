@@ -1,4 +1,4 @@
-// Compiling outside this process (decision 11): helpers that fill the executable cache, a few modules at a time.
+// Compiling outside this process: helpers that fill the executable cache, a few modules at a time.
 //
 // In-process, a compile shares XLA's threads with serving and a crash of the compiler is the server's. A helper compiles
 // one module after another, since starting one costs 0.2 s, and ends when no more come. When it dies, the module that it

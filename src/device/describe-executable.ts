@@ -1,6 +1,6 @@
 // The signature, memory and cost of a compiled executable, in the server's words.
 //
-// The signature is the one that XLA compiled (decision 6), for text and bytecode modules alike. A type that the server
+// The signature is the one that XLA compiled, for text and bytecode modules alike. A type that the server
 // can't carry, or a layout that is not row-major, is refused here, before anything depends on it. Used by loader.ts.
 
 import type { PjrtExecutable } from "../../ffi/pjrt/executable.ts";

@@ -46,7 +46,7 @@ export interface CompiledMemory {
 
 /** A loaded executable. Equal modules share one; each holder disposes its own handle. */
 export interface Executable extends Disposable {
-  /** Content key of decision 11: equal keys mean the same executable. */
+  /** Content key (executable-key.ts): equal keys mean the same executable. */
   readonly key: string;
   /** Entry parameters in order, weights included, as compiled; scalars have shape []. */
   readonly parameters: readonly TensorType[];

@@ -1,4 +1,4 @@
-// The content key of an executable (decision 11): everything that decides what the compiler makes, and where it runs.
+// The content key of an executable: everything that decides what the compiler makes, and where it runs.
 //
 // Equal keys mean the same executable, in memory and on the disk; whatever is left out here would let a stale or foreign
 // executable run. Used by pjrt.ts before it looks anywhere.

@@ -1,4 +1,4 @@
-// The weights image (decision 10): all weights of a model in host memory, mapped from a file that nobody else writes.
+// The weights image: all weights of a model in host memory, mapped from a file that nobody else writes.
 //
 // Built once a host on a thread of its own, found again by digest, mapped in microseconds. A safetensors file that is laid
 // out like an image is mapped as it is: replace it by rename, since writing into it changes answers and truncating it kills

@@ -1,7 +1,7 @@
 // What XLA may see of the environment: not XLA_FLAGS, and a quiet log level.
 //
 // XLA aborts the process on a flag in XLA_FLAGS that it does not know, so the variable goes, with a warning, and flags
-// travel in compile options (decision 26). Its start-up messages are not in our log's format; warnings still come.
+// travel in compile options. Its start-up messages are not in our log's format; warnings still come.
 // To be called before a plugin is loaded, on the main thread, by every process that loads one.
 
 import { nativeVariable, removeNativeVariable, setNativeVariable } from "../../ffi/posix/environment.ts";

@@ -1,7 +1,7 @@
 // Opening a device: choose a plugin, load it, open a client on one device, and put the parts of PjrtDevice together.
 //
 // The plugin never sees XLA_FLAGS: XLA aborts the process on a flag that it does not know, so the variable is removed,
-// with a warning, and flags go through compile options (decision 26). The one way in for worker/ and the commands.
+// with a warning, and flags go through compile options. The one way in for worker/ and the commands.
 
 import { availableParallelism } from "node:os";
 import type { OptionValue } from "../../ffi/pjrt/named-values.ts";

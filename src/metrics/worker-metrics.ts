@@ -48,10 +48,23 @@ export interface WorkerSnapshot {
   readonly memory: MemorySnapshot | undefined;
   /** Host memory of batches and of replies that are not written yet; undefined before the device is open. */
   readonly slabs: { readonly leased: number; readonly waiting: number; readonly heldBytes: number } | undefined;
+  /** The hook threads and what they did; undefined before they can start. */
+  readonly hooks: HookSnapshot | undefined;
   readonly inflightRequests: number;
   readonly inflightBytes: number;
   /** Requests refused since they would have passed maxInflightBytes. */
   readonly shedRequests: number;
+}
+
+export interface HookSnapshot {
+  readonly completed: number;
+  readonly failed: number;
+  readonly overTime: number;
+  readonly overMemory: number;
+  readonly threadsLost: number;
+  readonly threads: number;
+  readonly running: number;
+  readonly waiting: number;
 }
 
 /** What does not change while the worker lives. */
@@ -92,6 +105,7 @@ export function workerMetricsText(
     ...workerFamilies(info, snapshot),
     ...memoryFamilies(snapshot.memory),
     ...slabFamilies(snapshot.slabs),
+    ...hookFamilies(snapshot.hooks),
   ];
   return renderFamilies([...families, ...process], common);
 }
@@ -206,6 +220,19 @@ function memoryFamilies(memory: MemorySnapshot | undefined): Family[] {
     gauge(name("free"), "The limit less what is in use.", one(limit === undefined ? undefined : limit - inUse)),
     gauge(name("peak_in_use"), "The most that was in use at once.", one(peakInUse)),
     gauge(name("pool"), "Device memory that the allocator holds.", one(poolBytes)),
+  ];
+}
+
+function hookFamilies(hooks: HookSnapshot | undefined): Family[] {
+  return [
+    counter("worker_hook_calls_total", "Hook calls that returned.", one(hooks?.completed)),
+    counter("worker_hook_failures_total", "Hook calls and imports that failed.", one(hooks?.failed)),
+    counter("worker_hook_time_limits_total", "Hooks ended for their time.", one(hooks?.overTime)),
+    counter("worker_hook_memory_limits_total", "Hooks ended for their memory.", one(hooks?.overMemory)),
+    counter("worker_hook_threads_lost_total", "Hook threads that ended early.", one(hooks?.threadsLost)),
+    gauge("worker_hook_threads", "Hook threads.", one(hooks?.threads)),
+    gauge("worker_hooks_running", "Hook calls under way.", one(hooks?.running)),
+    gauge("worker_hooks_waiting", "Hook calls that wait for a thread.", one(hooks?.waiting)),
   ];
 }
 

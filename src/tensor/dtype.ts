@@ -53,7 +53,7 @@ export type Dtype = keyof typeof DTYPES;
 
 export const DTYPE_NAMES = Object.keys(DTYPES) as Dtype[];
 
-function indexBy(key: "wire" | "safetensors" | "pjrt" | "xla"): ReadonlyMap<string | number, Dtype> {
+function indexBy(key: "wire" | "safetensors" | "xla"): ReadonlyMap<string | number, Dtype> {
   const index = new Map<string | number, Dtype>();
   for (const name of DTYPE_NAMES) {
     const value = (DTYPES[name] as DtypeRow)[key];
@@ -64,7 +64,6 @@ function indexBy(key: "wire" | "safetensors" | "pjrt" | "xla"): ReadonlyMap<stri
 
 const byWire = indexBy("wire");
 const bySafetensors = indexBy("safetensors");
-const byPjrt = indexBy("pjrt");
 const byXla = indexBy("xla");
 
 export function isDtype(token: string): token is Dtype {
@@ -88,11 +87,6 @@ export function fromWire(name: string): Dtype | undefined {
 
 export function fromSafetensors(name: string): Dtype | undefined {
   return bySafetensors.get(name);
-}
-
-/** The dtype of a PJRT_Buffer_Type; undefined for those that we do not serve (complex, sub-byte, ...). */
-export function fromPjrt(type: number): Dtype | undefined {
-  return byPjrt.get(type);
 }
 
 /** The dtype of an xla.PrimitiveType; undefined for those that we do not serve. */

@@ -58,7 +58,7 @@ function toTensor(modelName: string, input: InferInput, raw: ByteSource | undefi
   if (raw && input.contents.length > 0) {
     throw invalid(`${label(modelName, input)}: it has both contents and raw_input_contents, expected one of them`);
   }
-  // A scalar travels as one element: no tensor that a model declares has rank 0.
+  // A scalar may come as one element of rank 0 or 1: from here on it is of rank 1, which infer/ takes for both.
   const shape = input.shape.length === 0 ? [1] : input.shape;
   const count = checkedCount(modelName, input, shape, dtype);
   return { name: input.name, dtype, shape, data: checkedData(modelName, input, raw, dtype, shape, count) };

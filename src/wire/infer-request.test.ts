@@ -10,6 +10,7 @@ import {
   ModelInferRequestSchema,
 } from "../../proto/gen/grpc_service_pb.ts";
 import { randomBytes, randomPieces, randomRequestBytes } from "../../tests/support/infer-messages.ts";
+import { Rng } from "../../tests/support/rng.ts";
 import { ServerError } from "../base/errors.ts";
 import {
   REQUEST_FIELDS_MAX,
@@ -17,7 +18,6 @@ import {
   REQUEST_TENSORS_MAX,
   WIRE_STRING_BYTES_MAX,
 } from "../base/limits.ts";
-import { Rng } from "../base/rng.ts";
 import type { ParameterValue } from "../call/call.ts";
 import { type ByteSource, Chunks } from "../tensor/byte-source.ts";
 import { decodeInferRequest, type InferRequest } from "./infer-request.ts";

@@ -3,9 +3,9 @@
 import { expect, test } from "bun:test";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { randomBytes, randomPieces, repeated } from "../../tests/support/infer-messages.ts";
+import { Rng } from "../../tests/support/rng.ts";
 import { ServerError } from "../base/errors.ts";
 import { TYPED_TENSOR_BYTES_MAX } from "../base/limits.ts";
-import { Rng } from "../base/rng.ts";
 import { Chunks } from "../tensor/byte-source.ts";
 import { type Dtype, sizeOf } from "../tensor/dtype.ts";
 import { encodeStrings } from "../tensor/strings.ts";

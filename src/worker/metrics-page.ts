@@ -47,6 +47,7 @@ function snapshotOf(core: Core | undefined): WorkerSnapshot {
     unknownModel: core?.inference.unknownModel ?? NONE,
     memory: core?.device.memoryStatistics(),
     slabs: core?.device.slabUsage(),
+    hooks: core?.hooks.counters,
     inflightRequests: admission?.inflight ?? 0,
     inflightBytes: admission?.inflightBytes ?? 0,
     shedRequests: admission?.shed ?? 0,

@@ -1,4 +1,4 @@
-// grpcurl (grpc-go) against the running server, with nothing but the proto files.
+// grpcurl (grpc-go) against the running server: with nothing but the proto files, and without them by reflection.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
@@ -16,17 +16,30 @@ beforeAll(async () => {
 }, START_MS_MAX);
 afterAll(() => server?.[Symbol.asyncDispose]());
 
-/** Calls an RPC with a JSON request on standard input; what it printed, parsed if it went well. */
-async function call(rpc: string, request: unknown = {}, flags: readonly string[] = []) {
+/** Runs grpcurl against the server with JSON on standard input; what it printed. */
+async function run(flags: readonly string[], verb: readonly string[], request: unknown = {}) {
   if ("missing" in grpcurl) throw new Error(grpcurl.missing);
-  const proto = ["-plaintext", "-import-path", PROTO, "-proto", "grpc_service.proto", "-max-msg-sz", "536870912"];
-  const target = [server.worker.address, `inference.GRPCInferenceService/${rpc}`];
-  const child = Bun.spawn([grpcurl.path, ...proto, ...flags, "-d", "@", ...target], {
+  const child = Bun.spawn([grpcurl.path, "-plaintext", ...flags, server.worker.address, ...verb], {
     stdio: [new TextEncoder().encode(JSON.stringify(request)), "pipe", "pipe"],
   });
   const [output, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
-  return (await child.exited) === 0 ? { reply: JSON.parse(output) } : { errors };
+  return { ok: (await child.exited) === 0, output, errors };
 }
+
+/** Calls an RPC by the proto files; its reply, or what grpcurl said when it failed. */
+async function call(rpc: string, request: unknown = {}, flags: readonly string[] = []) {
+  const proto = ["-import-path", PROTO, "-proto", "grpc_service.proto", "-max-msg-sz", "536870912"];
+  const { ok, output, errors } = await run(
+    [...proto, ...flags, "-d", "@"],
+    [`inference.GRPCInferenceService/${rpc}`],
+    request,
+  );
+  return ok ? { reply: JSON.parse(output) } : { errors };
+}
+
+/** Calls an RPC by what reflection says of it. */
+const reflected = (rpc: string, request: unknown, flags: readonly string[] = []) =>
+  run([...flags, "-d", "@"], [rpc], request);
 
 testGrpcurl("every question about the server and its models", async () => {
   expect((await call("ServerLive")).reply).toEqual({ live: true });
@@ -87,4 +100,53 @@ testGrpcurl("refusals have their code and words", async () => {
   expect((await call("ModelInfer", waiting, ["-max-time", "0.3"])).errors).toMatch(
     /DeadlineExceeded|deadline exceeded/,
   );
+});
+
+testGrpcurl("reflection: what there is, what it looks like, and a call without proto files", async () => {
+  const list = await run([], ["list"]);
+  expect(list.output.trim().split("\n")).toEqual([
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+    "inference.GRPCInferenceService",
+  ]);
+  expect((await run([], ["list", "grpc.health.v1.Health"])).output.trim().split("\n")).toEqual([
+    "grpc.health.v1.Health.Check",
+    "grpc.health.v1.Health.Watch",
+  ]);
+  // Every service, with all that it refers to.
+  const all = await run([], ["describe"]);
+  expect(all.errors).toBe("");
+  expect(all.output).toContain("rpc ModelInfer ( .inference.ModelInferRequest ) returns");
+  expect((await run([], ["describe", "inference.ModelConfig"])).output).toContain("message ModelConfig {");
+  expect((await run([], ["describe", "inference.DataType"])).output).toContain("TYPE_BF16 = 14;");
+  expect((await run([], ["describe", "inference.Nobody"])).errors).toMatch(/not found/i);
+
+  const input = { name: "x", datatype: "INT16", shape: [1, 3], contents: { int_contents: [1, 2, 3] } };
+  const inferred = await reflected("inference.GRPCInferenceService/ModelInfer", {
+    model_name: "identity_i16",
+    inputs: [input],
+  });
+  expect(JSON.parse(inferred.output).rawOutputContents).toEqual([
+    Buffer.from(Int16Array.of(1, 2, 3).buffer).toString("base64"),
+  ]);
+});
+
+testGrpcurl("health by reflection: Check, and a Watch until the client's deadline", async () => {
+  const check = (service: string) => reflected("grpc.health.v1.Health/Check", { service });
+  for (const service of ["", "inference.GRPCInferenceService", "simple"]) {
+    expect(JSON.parse((await check(service)).output)).toEqual({ status: "SERVING" });
+  }
+  expect(JSON.parse((await check("broken")).output)).toEqual({ status: "NOT_SERVING" });
+  expect((await check("nobody")).errors).toMatch(/Code: NotFound\s+Message: .*'nobody'/);
+
+  const watch = (service: string) => reflected("grpc.health.v1.Health/Watch", { service }, ["-max-time", "0.5"]);
+  for (const [service, status] of [
+    ["simple", "SERVING"],
+    ["nobody", "SERVICE_UNKNOWN"],
+  ] as const) {
+    const { output, errors } = await watch(service);
+    expect(JSON.parse(output)).toEqual({ status });
+    expect(errors).toContain("DeadlineExceeded");
+  }
 });

@@ -3,7 +3,6 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { Rng } from "../../src/base/rng.ts";
 import {
   type ClientServer,
   failure,
@@ -16,6 +15,7 @@ import {
   text,
 } from "../support/client-server.ts";
 import { randomBytes } from "../support/infer-messages.ts";
+import { Rng } from "../support/rng.ts";
 
 let server: ClientServer;
 beforeAll(async () => {

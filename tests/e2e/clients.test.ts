@@ -3,7 +3,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { GRPCInferenceService } from "../../proto/gen/grpc_service_pb.ts";
 import { DataType, ModelInstanceGroup_Kind } from "../../proto/gen/model_config_pb.ts";
-import { Rng } from "../../src/base/rng.ts";
 import { sizeOf, wireName } from "../../src/tensor/dtype.ts";
 import { CLIENT_DTYPES, WIDE_ROW_BYTES, WIDTH } from "../support/client-bundles.ts";
 import {
@@ -19,6 +18,7 @@ import {
 } from "../support/client-server.ts";
 import { randomBytes } from "../support/infer-messages.ts";
 import { bytesTensor } from "../support/kserve-client.ts";
+import { Rng } from "../support/rng.ts";
 
 let server: ClientServer;
 beforeAll(async () => {

@@ -4,8 +4,8 @@
 // XLASERVER_SIM_SCENARIOS sets how many (default 1000); XLASERVER_SIM_SEED replays one. A failure prints its seed.
 import { expect, test } from "bun:test";
 import { ServerError } from "../../src/base/errors.ts";
-import { Rng } from "../../src/base/rng.ts";
 import { type FakeModelRecipe, type FakeServing, fakeServing, values } from "../support/fake-serving.ts";
+import { Rng } from "../support/rng.ts";
 
 const scenarios = Number(process.env.XLASERVER_SIM_SCENARIOS ?? 1000);
 const replay = process.env.XLASERVER_SIM_SEED;

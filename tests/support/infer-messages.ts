@@ -4,7 +4,7 @@
 // The generated codec says what they mean. Used by the tests of wire/.
 
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import type { Rng } from "../../src/base/rng.ts";
+import type { Rng } from "./rng.ts";
 
 const NAMES = ["INPUT0", "OUTPUT0", "", "x", "größe", "名前", "\ufeffbom", "a".repeat(300), "🦊"];
 const DATATYPES = ["FP32", "INT64", "BYTES", "BF16", "nonsense", ""];
