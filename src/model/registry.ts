@@ -17,6 +17,8 @@ export interface Entry {
 }
 
 export class Registry implements AsyncDisposable {
+  /** Told after the state of a name has changed. Must not throw. */
+  onChange: (() => void) | undefined;
   private readonly byName = new Map<string, Entry>();
   private isClosed = false;
 
@@ -27,15 +29,15 @@ export class Registry implements AsyncDisposable {
 
   /** Announces a bundle before its load begins. */
   begin(name: string): void {
-    this.byName.set(name, { name, state: "loading", reason: "", model: undefined });
+    this.put({ name, state: "loading", reason: "", model: undefined });
   }
 
   admit(model: Model): void {
-    this.byName.set(model.name, { name: model.name, state: "ready", reason: "", model });
+    this.put({ name: model.name, state: "ready", reason: "", model });
   }
 
   refuse(name: string, reason: string): void {
-    this.byName.set(name, { name, state: "unavailable", reason, model: undefined });
+    this.put({ name, state: "unavailable", reason, model: undefined });
   }
 
   get(name: string): Entry | undefined {
@@ -64,6 +66,11 @@ export class Registry implements AsyncDisposable {
     if (entry.model) return entry.model;
     const why = entry.state === "loading" ? "it is loading" : entry.reason;
     throw new ServerError("UNAVAILABLE", `model '${name}' is not available: ${why}`);
+  }
+
+  private put(entry: Entry): void {
+    this.byName.set(entry.name, entry);
+    this.onChange?.();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

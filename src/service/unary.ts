@@ -1,7 +1,7 @@
 // One RPC that is not ModelInfer: bytes to its message, the answer to bytes, with the generated codec.
 //
 // Such calls are small and rare, so clarity wins over speed here; ModelInfer has its own codec in wire/.
-// Used by kserve.ts for every method but that one.
+// Used by kserve.ts for every method but that one, and by the health and reflection services.
 
 import {
   create,
@@ -33,7 +33,8 @@ export function unary<I extends DescMessage, O extends DescMessage>(
   };
 }
 
-function decode<I extends DescMessage>(schema: I, bytes: ByteSource): MessageShape<I> {
+/** A small request from its bytes. Errors: as unary(). */
+export function decode<I extends DescMessage>(schema: I, bytes: ByteSource): MessageShape<I> {
   if (bytes.byteLength > CONTROL_REQUEST_BYTES_MAX) {
     throw new ServerError(
       "RESOURCE_EXHAUSTED",

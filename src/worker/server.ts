@@ -16,6 +16,8 @@ import { type GrpcServer, type Method, startGrpcServer } from "../net/grpc-serve
 import { type HttpServer, type Page, startHttpServer } from "../net/http.ts";
 import type { UnaryMethod } from "../net/unary.ts";
 import { kserveMethods, streamingMethods } from "../service/kserve.ts";
+import { Reflection } from "../service/reflection.ts";
+import { ServingStatus } from "../service/serving-status.ts";
 import { startingMethods } from "../service/starting.ts";
 import { type Core, openCore } from "./core.ts";
 import { metricsPage } from "./metrics-page.ts";
@@ -47,15 +49,26 @@ const LISTEN_FAILURES: Readonly<Record<string, (host: string, port: number, port
   EACCES: (_, port, portSetting) => `permission denied for port ${port}: choose another with ${portSetting}`,
 };
 
+interface State {
+  /** Undefined until there is a device. */
+  core: Core | undefined;
+  ready: boolean;
+  /** Never ready again, even when the last model is loaded only now. */
+  draining: boolean;
+}
+
 type MutableMethod = { kind: "unary"; handle: UnaryMethod["handle"] };
 
 /** Errors: UNAVAILABLE for an address that can't be had; those of openCore. */
 export async function startServer(config: Config, events: { onFault(): void }): Promise<Server> {
   await using opened = new AsyncDisposableStack();
-  const state: { core: Core | undefined; ready: boolean } = { core: undefined, ready: false };
+  const state: State = { core: undefined, ready: false, draining: false };
   const methods = new Map<string, MutableMethod>();
   for (const [path, handle] of startingMethods()) methods.set(path, { kind: "unary", handle });
-  const grpc = opened.adopt(openGrpc(config, methods), (server) => server.stop());
+  const status = new ServingStatus({ ready: () => state.ready, registry: () => state.core?.registry });
+  const reflection = new Reflection();
+  const always = [...streamingMethods(), ...status.methods(), ...reflection.methods()];
+  const grpc = opened.adopt(openGrpc(config, new Map([...methods, ...always])), (server) => server.stop());
   const metrics = openMetrics(config, state);
   if (metrics) opened.defer(() => metrics.stop());
   const core = opened.use(await openCore(config));
@@ -65,6 +78,7 @@ export async function startServer(config: Config, events: { onFault(): void }): 
     grpc.stop();
   });
   state.core = core;
+  core.registry.onChange = () => status.changed();
   core.device.onFault = (error) => {
     log.error("device lost", { error });
     events.onFault();
@@ -72,7 +86,8 @@ export async function startServer(config: Config, events: { onFault(): void }): 
   const served = { inference: core.inference, device: core.device.info, ready: () => state.ready };
   for (const [path, handle] of kserveMethods(served)) methods.get(path)!.handle = handle;
   const settled = loadModels(config, core).then((counts) => {
-    state.ready = true;
+    state.ready = !state.draining;
+    status.changed();
     return counts;
   });
   // Whoever asks for `settled` sees the failure; a server that is disposed before must not leave it unhandled.
@@ -84,20 +99,24 @@ export async function startServer(config: Config, events: { onFault(): void }): 
     settled,
     async drain() {
       state.ready = false;
+      state.draining = true;
+      // Calls that only their clients would end must not hold the drain up.
+      status.drain();
+      reflection.drain();
       await grpc.drain(config.drainSeconds * 1e9);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
-function openGrpc(config: Config, methods: ReadonlyMap<string, UnaryMethod>): GrpcServer {
+function openGrpc(config: Config, methods: ReadonlyMap<string, Method>): GrpcServer {
   const { host, port, maxInflightBytes } = config.endpoints;
   const { maxRecvMsgBytes, maxSendMsgBytes, maxConcurrentStreams } = config.grpc;
   return listen(GRPC, host, port, () =>
     startGrpcServer({
       host,
       port,
-      methods: new Map<string, Method>([...methods, ...streamingMethods()]),
+      methods,
       clock: systemClock,
       limits: {
         streamsMax: maxConcurrentStreams,

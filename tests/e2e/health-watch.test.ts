@@ -10,7 +10,9 @@ import {
 } from "../../proto/gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../proto/gen/grpc/reflection/v1/reflection_pb.ts";
 import { tempRepository } from "../support/bundles.ts";
-import { openGate, until, WAITS_AT_LOAD } from "../support/gates.ts";
+import { tensor, text } from "../support/client-server.ts";
+import { gateReached, openGate, until, WAITS_AT_LOAD, WAITS_AT_RUN } from "../support/gates.ts";
+import { kserveClient } from "../support/kserve-client.ts";
 import { type LogLine, spawnServer } from "../support/worker.ts";
 
 const START_MS_MAX = 180_000;
@@ -82,14 +84,28 @@ test(
 test(
   "a drain while a model loads is told, and readiness does not come after it",
   async () => {
-    const repository = opened.use(tempRepository({ late: WAITS_AT_LOAD }));
+    const repository = opened.use(tempRepository({ late: WAITS_AT_LOAD, gated: WAITS_AT_RUN }));
     await using server = spawnServer({ repository: repository.directory, flags: DRAIN_FLAGS });
     const client = await connected(server);
     const [whole, late] = [watch(client, ""), watch(client, "late")];
+    await server.logged("model ready", ({ model }: LogLine) => model === "gated");
     await until(() => late.told.at(-1) === "NOT_SERVING");
+    using inference = kserveClient(`127.0.0.1:${await server.port("grpc")}`);
+    const reply = inference.call("modelInfer", {
+      modelName: "gated",
+      parameters: { gate: text("run") },
+      inputs: [{ ...tensor("x", "FP32", 1, 3), contents: { fp32Contents: [1, 2, 3] } }],
+    });
+    await gateReached(repository, "gated", "run");
+
     server.kill("SIGTERM");
     expect(await whole.ended).toBe("UNAVAILABLE: the server is draining");
     expect(whole.told).toEqual(["NOT_SERVING"]);
+    openGate(repository, "late", "load");
+    await server.logged("model ready", ({ model }: LogLine) => model === "late");
+    expect((await fetch(`http://127.0.0.1:${await server.port("metrics")}/readyz`)).status).toBe(503);
+    openGate(repository, "gated", "run");
+    expect((await reply).modelName).toBe("gated");
     expect(await server.exited).toBe(0);
   },
   START_MS_MAX,
