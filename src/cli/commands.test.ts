@@ -28,7 +28,7 @@ test("--help is not wrong", async () => {
 test.each(Object.keys(COMMANDS))("%s has help", async (name) => {
   const { code, stdout } = await run([name, "--help"]);
   expect(code).toBe(0);
-  expect(stdout.split("\n")[0]).toBe(`Usage: xlaserver ${name} ${COMMANDS[name]!.usage}`.trimEnd());
+  expect(stdout).toMatch(new RegExp(`^Usage: xlaserver ${name}( \\S.*)?\n`));
   expect(stdout).toContain(COMMANDS[name]!.summary);
 });
 
