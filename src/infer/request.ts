@@ -56,14 +56,18 @@ function admit(admission: Admission, inputs: readonly CallTensor[]): Admitted {
 }
 
 /** The reply, among the bytes in flight until it is released. */
-function counted(admission: Admission, reply: Reply): Reply {
-  const byteLength = bytesOf(reply.outputs);
+function counted(admission: Admission, { modelName, id, outputs, release }: Reply): Reply {
+  const byteLength = bytesOf(outputs);
   admission.replying(byteLength);
-  const release = () => {
-    admission.replied(byteLength);
-    reply.release();
+  return {
+    modelName,
+    id,
+    outputs,
+    release() {
+      admission.replied(byteLength);
+      release();
+    },
   };
-  return { ...reply, release };
 }
 
 function bytesOf(tensors: readonly CallTensor[]): number {
