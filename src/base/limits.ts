@@ -217,6 +217,21 @@ export const STALLED_REPLY_BYTES_MAX = 16 * 2 ** 20;
 /** What a closed connection gets to read its last frames before it is cut off. */
 export const CONNECTION_LINGER_NS = 1e9;
 
+/** What zlib reads or makes on the main thread: 0.2 ms of its time; larger messages go to the thread pool. */
+export const COMPRESSION_INLINE_BYTES_MAX = 64 * 2 ** 10;
+
+/** A step of zlib's work on the thread pool: 1 ms; between two of them a call that has ended is noticed. */
+export const COMPRESSION_PIECE_BYTES = 256 * 2 ** 10;
+
+/** Messages that are compressed or inflated on the thread pool at once, some 600 KB each; the others wait their turn. */
+export const COMPRESSION_TURNS_MAX = 4;
+
+/** A smaller reply goes out as it is: its headers are as large as what compression saves. */
+export const COMPRESSED_REPLY_BYTES_MIN = 1024;
+
+/** What a message that waits behind another one's inflation counts beside its bytes: its objects. */
+export const QUEUED_MESSAGE_BYTES = 256;
+
 /** Bytes of a status message on the wire; clients refuse header lists above 8 KiB or so. */
 export const STATUS_MESSAGE_BYTES_MAX = 4096;
 

@@ -165,6 +165,11 @@ const grpc = group(
       STREAMS_PER_CONNECTION_MAX,
       "Calls in flight on one connection.",
     ),
+    response_compression: key(
+      v.picklist(["none", "gzip"]),
+      "none",
+      "Compress replies of 1 KiB and more to clients that accept it. Tensors rarely compress; requests may be compressed in any case.",
+    ),
   },
   "Bounds of the gRPC transport.",
 );

@@ -18,6 +18,9 @@ const RESPONSE: readonly Field[] = [
 /** The headers of every response that has a body. */
 export const RESPONSE_HEADERS = encodeHeaderBlock(RESPONSE);
 
+/** The same, where messages may be compressed. */
+export const RESPONSE_HEADERS_GZIP = encodeHeaderBlock([...RESPONSE, ["grpc-encoding", "gzip"]]);
+
 /** The trailers of a success that sets no metadata. */
 export const TRAILERS_OK = encodeHeaderBlock([["grpc-status", "0"]]);
 

@@ -5,7 +5,8 @@
 
 import type { Socket } from "bun";
 import type { Clock, Timer } from "../base/clock.ts";
-import { CROWDED_LOG_NS, PEER_LOOK_NS } from "../base/limits.ts";
+import { COMPRESSION_TURNS_MAX, CROWDED_LOG_NS, PEER_LOOK_NS } from "../base/limits.ts";
+import { acceptsGzip, type CallEncodings, requestEncoding, SUPPORTED_ENCODINGS } from "./compression.ts";
 import { Deadlines } from "./deadlines.ts";
 import {
   isGrpcContentType,
@@ -20,6 +21,7 @@ import { ReceiveBudget } from "./receive-budget.ts";
 import type { RequestHead } from "./request-head.ts";
 import { Rpc, type RpcOwner, type RpcReceiver } from "./rpc.ts";
 import { SendBudget } from "./send-budget.ts";
+import { Turns } from "./turns.ts";
 import { type UnaryMethod, UnaryReceiver } from "./unary.ts";
 
 /** A method of any kind: `open` answers through the call's `sendMessage` and `end`. */
@@ -48,6 +50,8 @@ export interface GrpcServerOptions {
   /** By path, `/package.Service/Method`. */
   readonly methods: ReadonlyMap<string, Method>;
   readonly limits: GrpcLimits;
+  /** Replies to clients that accept gzip are compressed with it. */
+  readonly compressesReplies: boolean;
   readonly clock: Clock;
   /** A method threw something that is not a ServerError: for the log. */
   readonly onDefect: (path: string, error: unknown) => void;
@@ -72,7 +76,9 @@ interface GrpcHead {
   /** The response to a request that is not gRPC. */
   readonly refusal: Refusal | undefined;
   readonly method: Method | undefined;
-  readonly encoding: string | undefined;
+  /** A grpc-encoding that we can't read. */
+  readonly unknownEncoding: string | undefined;
+  readonly encodings: CallEncodings;
   /** The text of grpc-timeout. */
   readonly timeout: string | undefined;
   readonly timeoutNs: number | undefined;
@@ -102,6 +108,7 @@ class Server implements GrpcServer, RpcOwner {
   readonly messageSendBytesMax: number;
   readonly receiveBudget: ReceiveBudget;
   readonly sendBudget: SendBudget;
+  readonly compressionTurns = new Turns(COMPRESSION_TURNS_MAX);
   activeCalls = 0;
   private readonly open = new Set<Http2Connection>();
   private readonly awake: Http2Connection[] = [];
@@ -243,7 +250,7 @@ class Server implements GrpcServer, RpcOwner {
       return;
     }
     const deadlineNs = grpc.timeoutNs === undefined ? undefined : this.options.clock.nowNs() + grpc.timeoutNs;
-    const rpc = new Rpc(stream, this, head.path, peer, head.fields, deadlineNs);
+    const rpc = new Rpc(stream, this, head.path, peer, head.fields, deadlineNs, grpc.encodings);
     this.activeCalls++;
     stream.receiver = rpc;
     const { method } = grpc;
@@ -251,9 +258,10 @@ class Server implements GrpcServer, RpcOwner {
       const limit = this.options.limits.headerListBytesMax;
       rpc.end("RESOURCE_EXHAUSTED", `header list exceeds the limit of ${limit} bytes`);
     } else if (method === undefined) rpc.end("UNIMPLEMENTED", `unknown method ${head.path}`);
-    else if (grpc.encoding !== undefined && grpc.encoding !== "identity") {
-      rpc.setTrailer("grpc-accept-encoding", "identity");
-      rpc.end("UNIMPLEMENTED", `grpc-encoding ${grpc.encoding} is not supported; supported: identity`);
+    else if (grpc.unknownEncoding !== undefined) {
+      rpc.setTrailer("grpc-accept-encoding", SUPPORTED_ENCODINGS);
+      const supported = `supported: ${SUPPORTED_ENCODINGS}`;
+      rpc.end("UNIMPLEMENTED", `grpc-encoding ${grpc.unknownEncoding} is not supported; ${supported}`);
     } else if (grpc.timeout !== undefined && grpc.timeoutNs === undefined) {
       rpc.end("INVALID_ARGUMENT", `grpc-timeout: expected 1 to 8 digits and one of HMSmun, received ${grpc.timeout}`);
     } else if (grpc.timeoutNs === 0) rpc.expire();
@@ -278,11 +286,17 @@ class Server implements GrpcServer, RpcOwner {
     let refusal: Refusal | undefined;
     if (!head.tooLarge && head.method !== "POST") refusal = METHOD_NOT_ALLOWED;
     else if (!head.tooLarge && !isGrpcContentType(field("content-type"))) refusal = UNSUPPORTED_MEDIA_TYPE;
+    const encoding = requestEncoding(field("grpc-encoding"));
+    const compressesReply = this.options.compressesReplies && acceptsGzip(field("grpc-accept-encoding"));
     const timeout = field("grpc-timeout");
     return {
       refusal,
       method: this.options.methods.get(head.path),
-      encoding: field("grpc-encoding"),
+      unknownEncoding: encoding === "unknown" ? field("grpc-encoding") : undefined,
+      encodings: {
+        request: encoding === "unknown" ? undefined : encoding,
+        reply: compressesReply ? "gzip" : undefined,
+      },
       timeout,
       timeoutNs: timeout === undefined ? undefined : parseTimeoutNs(timeout),
     };

@@ -16,7 +16,8 @@ const SCRAP_BYTES = 1024;
 const GATHER_BYTES = 16 * 2 ** 10;
 
 export interface MessageListener {
-  message(message: ByteSource): void;
+  /** The next message; `compressed`: as the request's grpc-encoding says, and still to be inflated. */
+  message(message: ByteSource, compressed: boolean): void;
 }
 
 export class MessageReader {
@@ -24,6 +25,7 @@ export class MessageReader {
   private prefix: Uint8Array | undefined;
   private prefixRead = 0;
   private inMessage = false;
+  private compressed = false;
   private remaining = 0;
   // The message so far: chunks, then what was gathered since the last of them. Made only for one that came in pieces.
   private chunks: Uint8Array[] | undefined;
@@ -33,6 +35,8 @@ export class MessageReader {
   constructor(
     private readonly messageBytesMax: number,
     private readonly listener: MessageListener,
+    /** The request names a grpc-encoding that we can inflate. */
+    private readonly mayBeCompressed = false,
   ) {}
 
   /** The body may end here: no message is under way. */
@@ -65,14 +69,14 @@ export class MessageReader {
   private finish(bytes: Uint8Array, start: number, end: number): void {
     this.inMessage = false;
     if (this.chunks === undefined) {
-      this.listener.message(Chunks.of(bytes.subarray(start, end)));
+      this.listener.message(Chunks.of(bytes.subarray(start, end)), this.compressed);
       return;
     }
     this.keep(bytes, start, end);
     this.closeGathered();
     const chunks = this.chunks;
     this.chunks = undefined;
-    this.listener.message(Chunks.from(chunks));
+    this.listener.message(Chunks.from(chunks), this.compressed);
   }
 
   /** Adds a piece to the message under way. */
@@ -112,10 +116,12 @@ export class MessageReader {
 
   private begin(bytes: Uint8Array, at: number): void {
     const flag = bytes[at]!;
-    // Only identity is negotiated, so a message that says it is compressed cannot be read (PROTOCOL-HTTP2.md).
-    if (flag !== 0) {
-      throw new ServerError("INTERNAL", `message with compressed flag ${flag}, but grpc-encoding is identity`);
+    if (flag > 1) throw new ServerError("INTERNAL", `message with compressed flag ${flag}: expected 0 or 1`);
+    // Without an encoding a message that says it is compressed cannot be read (gRPC's compression.md).
+    if (flag === 1 && !this.mayBeCompressed) {
+      throw new ServerError("INTERNAL", "message with compressed flag 1, but grpc-encoding is identity");
     }
+    this.compressed = flag === 1;
     const length = readUint32(bytes, at + 1);
     if (length > this.messageBytesMax) {
       throw new ServerError(

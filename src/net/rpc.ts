@@ -8,14 +8,25 @@ import { NS_PER_S } from "../base/clock.ts";
 import { ServerError, type StatusCode } from "../base/errors.ts";
 import { RECEIVE_PROGRESS_NS } from "../base/limits.ts";
 import type { ByteSource } from "../tensor/byte-source.ts";
+import { type CallEncodings, NO_COMPRESSION } from "./compression.ts";
 import type { Deadlines, Expiring } from "./deadlines.ts";
 import { H2_ERROR, writeUint32 } from "./frames.ts";
-import { RESPONSE_HEADERS, TRAILERS_OK, trailers, trailersOnly } from "./grpc-headers.ts";
+import {
+  RESPONSE_HEADERS,
+  RESPONSE_HEADERS_GZIP,
+  type Status,
+  TRAILERS_OK,
+  trailers,
+  trailersOnly,
+} from "./grpc-headers.ts";
 import type { GivenUpReason, Http2Stream, StreamReceiver } from "./http2-stream.ts";
+import { type InboxOwner, MessageInbox } from "./message-inbox.ts";
 import { type MessageListener, MessageReader, PREFIX_BYTES } from "./message-reader.ts";
 import { Metadata, metadataValue } from "./metadata.ts";
 import type { ReceiveBudget, Receiving, Reception } from "./receive-budget.ts";
+import { type OutboxOwner, ReplyOutbox } from "./reply-outbox.ts";
 import type { SendBudget } from "./send-budget.ts";
+import type { Turns } from "./turns.ts";
 
 /** Why a call ended before its method ended it. */
 export type CancelReason = "deadline" | "peer" | "stopping";
@@ -43,6 +54,8 @@ export interface RpcOwner {
   readonly deadlines: Deadlines;
   readonly receiveBudget: ReceiveBudget;
   readonly sendBudget: SendBudget;
+  /** At zlib's work on the thread pool. */
+  readonly compressionTurns: Turns;
   /** A call ended. */
   ended(): void;
   /** Something threw that is not a ServerError. */
@@ -61,7 +74,7 @@ export interface RpcReceiver {
 // Filled anew for every message that is copied out at once.
 const sharedPrefix = new Uint8Array(PREFIX_BYTES);
 
-export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiring, Receiving {
+export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiring, Receiving, InboxOwner, OutboxOwner {
   receiver: RpcReceiver | undefined;
   heapIndex = -1;
   ended = false;
@@ -71,6 +84,13 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
   private trailerFields: [string, string][] | undefined;
   private reader: MessageReader | undefined;
   private reception: Reception | undefined;
+  // Made for calls with compressed messages only.
+  private inbox: MessageInbox | undefined;
+  private outbox: ReplyOutbox | undefined;
+  /** The client has said everything, but the method has not heard it all yet. */
+  private halfClosing = false;
+  /** The method has ended the call; its last replies are still being compressed. */
+  private closing: Status | undefined;
 
   constructor(
     private readonly stream: Http2Stream,
@@ -79,6 +99,7 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
     readonly peer: string,
     private readonly fields: readonly string[],
     readonly deadlineNs: number | undefined,
+    private readonly encodings: CallEncodings = NO_COMPRESSION,
   ) {
     if (deadlineNs !== undefined) owner.deadlines.add(this);
   }
@@ -89,10 +110,15 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
 
   onCancel(listener: (reason: CancelReason) => void): void {
     if (this.cancelReason !== undefined) listener(this.cancelReason);
-    else if (!this.ended) {
+    else if (!this.over) {
       this.listeners ??= [];
       this.listeners.push(listener);
     }
+  }
+
+  /** The method has ended the call, or it has ended by itself. */
+  private get over(): boolean {
+    return this.ended || this.closing !== undefined;
   }
 
   setTrailer(name: string, value: string | Uint8Array): void {
@@ -106,7 +132,7 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
    * too many replies wait to be read.
    */
   sendMessage(chunks: readonly Uint8Array[], released?: () => void): void {
-    if (this.ended) {
+    if (this.over) {
       released?.();
       return;
     }
@@ -119,16 +145,28 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
         `reply of ${bytes} bytes: ${sendBudget.queuedBytes} bytes wait for clients to read them, at most ${sendBudget.bytesMax}`,
       );
     }
-    if (!this.headersSent) this.stream.sendHeaders(RESPONSE_HEADERS, false);
+    if (this.encodings.reply === undefined) {
+      this.transmit(chunks, bytes, false, released);
+      return;
+    }
+    this.outbox ??= new ReplyOutbox(this, sendBudget, this.owner.compressionTurns);
+    this.outbox.send(chunks, bytes, released);
+  }
+
+  transmit(chunks: readonly Uint8Array[], bytes: number, compressed: boolean, released?: () => void): void {
+    const headers = this.encodings.reply === undefined ? RESPONSE_HEADERS : RESPONSE_HEADERS_GZIP;
+    if (!this.headersSent) this.stream.sendHeaders(headers, false);
     this.headersSent = true;
     const prefix = new Uint8Array(PREFIX_BYTES);
+    prefix[0] = compressed ? 1 : 0;
     writeUint32(prefix, 1, bytes);
     this.stream.sendData([prefix, ...chunks], PREFIX_BYTES + bytes, released);
   }
 
   /** Sends the only message and status OK. As `sendMessage` and `end`, in one step if it fits. */
   sendOnly(chunks: readonly Uint8Array[], released?: () => void): void {
-    if (this.ended || this.headersSent || this.trailerFields !== undefined) {
+    const compresses = this.encodings.reply !== undefined;
+    if (compresses || this.ended || this.headersSent || this.trailerFields !== undefined) {
       this.sendMessage(chunks, released);
       this.end("OK");
       return;
@@ -146,13 +184,25 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
 
   /** Ends the call with a status; a call that has ended stays as it is. */
   end(code: StatusCode, message = ""): void {
-    if (this.ended) return;
+    if (this.over) return;
     const status = { code, message };
+    if (this.outbox?.busy) {
+      this.closing = status;
+      this.listeners = undefined;
+      this.stopReceiving();
+      return;
+    }
     const metadata = this.trailerFields ?? [];
     this.finish();
     if (!this.headersSent) this.stream.sendHeaders(trailersOnly(status, metadata), true);
     else if (code === "OK" && metadata.length === 0) this.stream.sendTrailers(TRAILERS_OK);
     else this.stream.sendTrailers(trailers(status, metadata));
+  }
+
+  outboxEmptied(): void {
+    const status = this.closing;
+    this.closing = undefined;
+    if (status !== undefined) this.end(status.code, status.message);
   }
 
   /** Ends the call with what was thrown: a ServerError's code and message; anything else is INTERNAL, and a defect. */
@@ -168,23 +218,30 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
   // -- what the stream tells
 
   data(bytes: Uint8Array, start: number, end: number, last: boolean): void {
-    if (this.ended) return;
+    if (this.over) return;
     try {
-      this.reader ??= new MessageReader(this.owner.messageReceiveBytesMax, this);
+      const mayBeCompressed = this.encodings.request !== undefined;
+      this.reader ??= new MessageReader(this.owner.messageReceiveBytesMax, this, mayBeCompressed);
       this.reader.read(bytes, start, end);
     } catch (error) {
       this.fail(error);
     }
     // What comes with its end is not held; so a small request never meets the budget.
-    if (!last) this.hold(end - start);
+    if (!last || this.inbox?.busy) this.hold(end - start);
   }
 
   private hold(bytes: number): void {
-    if (this.ended) return;
-    if (this.reader!.atBoundary && !this.receiver?.holdsMessages) {
-      this.letGo();
-      return;
-    }
+    if (this.over) return;
+    if (this.holdsNothing) this.letGo();
+    else this.charge(bytes);
+  }
+
+  /** The method has all that came; what a method of one message gets is held until the message's end. */
+  private get holdsNothing(): boolean {
+    return this.reader!.atBoundary && !this.inbox?.busy && !this.receiver?.holdsMessages;
+  }
+
+  charge(bytes: number): void {
     this.reception ??= this.owner.receiveBudget.begin(this);
     this.owner.receiveBudget.charge(this.reception, bytes);
   }
@@ -199,21 +256,43 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
     this.end("RESOURCE_EXHAUSTED", `${heldBytes} bytes of requests are being received, at most ${bytesMax} may be`);
   }
 
-  message(message: ByteSource): void {
-    if (!this.ended) this.receiver?.message(message);
+  message(message: ByteSource, compressed: boolean): void {
+    if (this.over) return;
+    const { request } = this.encodings;
+    if (request === undefined) {
+      this.receiver?.message(message);
+      return;
+    }
+    const { messageReceiveBytesMax, compressionTurns } = this.owner;
+    this.inbox ??= new MessageInbox(this, request, messageReceiveBytesMax, compressionTurns);
+    this.inbox.take(message, compressed);
+  }
+
+  deliver(message: ByteSource): void {
+    this.receiver?.message(message);
+  }
+
+  inboxEmptied(): void {
+    if (this.halfClosing) this.tellHalfClose();
+    else if (!this.over && this.holdsNothing) this.letGo();
   }
 
   halfClosed(): void {
-    if (this.ended) return;
-    this.letGo();
+    if (this.over) return;
     try {
       if (this.reader !== undefined && !this.reader.atBoundary) {
         throw new ServerError("INTERNAL", "the request ended in the middle of a message");
       }
-      this.receiver?.halfClose();
+      if (this.inbox?.busy) this.halfClosing = true;
+      else this.tellHalfClose();
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  private tellHalfClose(): void {
+    this.letGo();
+    this.receiver?.halfClose();
   }
 
   aborted(): void {
@@ -258,11 +337,16 @@ export class Rpc implements CallContext, StreamReceiver, MessageListener, Expiri
     this.ended = true;
     this.listeners = undefined;
     // The stream may live on until its trailers are read; what came on it need not.
+    this.stopReceiving();
+    if (this.heapIndex >= 0) this.owner.deadlines.remove(this);
+    this.owner.ended();
+  }
+
+  private stopReceiving(): void {
     this.letGo();
     this.reader = undefined;
     this.receiver = undefined;
-    if (this.heapIndex >= 0) this.owner.deadlines.remove(this);
-    this.owner.ended();
+    this.inbox = undefined;
   }
 
   private checkedBytes(chunks: readonly Uint8Array[], released: (() => void) | undefined): number {

@@ -111,12 +111,13 @@ export async function startServer(config: Config, events: { onFault(): void }): 
 
 function openGrpc(config: Config, methods: ReadonlyMap<string, Method>): GrpcServer {
   const { host, port, maxInflightBytes } = config.endpoints;
-  const { maxRecvMsgBytes, maxSendMsgBytes, maxConcurrentStreams } = config.grpc;
+  const { maxRecvMsgBytes, maxSendMsgBytes, maxConcurrentStreams, responseCompression } = config.grpc;
   return listen(GRPC, host, port, () =>
     startGrpcServer({
       host,
       port,
       methods,
+      compressesReplies: responseCompression === "gzip",
       clock: systemClock,
       limits: {
         streamsMax: maxConcurrentStreams,

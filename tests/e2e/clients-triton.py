@@ -126,6 +126,13 @@ def case_many_at_once(client):
         np.testing.assert_array_equal(reply.as_numpy("y"), np.full((1 + index % 7, WIDTH), index, np.float32))
 
 
+def case_compression(client):
+    rows = np.tile(np.arange(WIDTH, dtype=np.float32), (4, 1))
+    for algorithm in ("gzip", "deflate"):
+        reply = client.infer("identity_f32", [tensor("x", rows)], compression_algorithm=algorithm)
+        np.testing.assert_array_equal(reply.as_numpy(reply.get_response().outputs[0].name), rows)
+
+
 def case_mistakes(client):
     array = np.ones((1, WIDTH), np.float32)
     region = triton.InferInput("x", [1, WIDTH], "FP32")

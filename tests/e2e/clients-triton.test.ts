@@ -16,6 +16,7 @@ const CASES = [
   "parameters_that_are_ignored",
   "deadlines",
   "many_at_once",
+  "compression",
   "mistakes",
   "200_megabytes",
 ];

@@ -10,7 +10,13 @@ import {
   RECEIVE_WINDOW_BYTES,
   STREAMS_PER_CONNECTION_MAX,
 } from "../../src/base/limits.ts";
-import { type GrpcLimits, type GrpcServer, type Method, startGrpcServer } from "../../src/net/grpc-server.ts";
+import {
+  type GrpcLimits,
+  type GrpcServer,
+  type GrpcServerOptions,
+  type Method,
+  startGrpcServer,
+} from "../../src/net/grpc-server.ts";
 
 export const DEFAULT_LIMITS: GrpcLimits = {
   streamsMax: STREAMS_PER_CONNECTION_MAX,
@@ -30,7 +36,11 @@ export interface TestServer extends Disposable {
 }
 
 /** A server on a free port with `methods`, beside /test.Echo/Unary, which answers with its request. */
-export function startEcho(methods: Record<string, Method> = {}, limits: Partial<GrpcLimits> = {}): TestServer {
+export function startEcho(
+  methods: Record<string, Method> = {},
+  limits: Partial<GrpcLimits> = {},
+  options: Partial<GrpcServerOptions> = {},
+): TestServer {
   const defects: unknown[] = [];
   const server = startGrpcServer({
     host: "127.0.0.1",
@@ -40,9 +50,11 @@ export function startEcho(methods: Record<string, Method> = {}, limits: Partial<
       ...Object.entries(methods),
     ]),
     limits: { ...DEFAULT_LIMITS, ...limits },
+    compressesReplies: false,
     clock: systemClock,
     onDefect: (_, error) => defects.push(error),
     onCrowded: () => {},
+    ...options,
   });
   return { server, defects, [Symbol.dispose]: () => server.stop() };
 }

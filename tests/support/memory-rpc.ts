@@ -13,6 +13,7 @@ import { PREFIX_BYTES } from "../../src/net/message-reader.ts";
 import { ReceiveBudget } from "../../src/net/receive-budget.ts";
 import { Rpc } from "../../src/net/rpc.ts";
 import { SendBudget } from "../../src/net/send-budget.ts";
+import { Turns } from "../../src/net/turns.ts";
 
 class RecordingRpc extends Rpc {
   status: string | undefined;
@@ -51,6 +52,7 @@ export function openMemoryRpc(method: Method | undefined): MemoryRpc {
     deadlines: new Deadlines(systemClock),
     receiveBudget: new ReceiveBudget(2 ** 22, systemClock),
     sendBudget: new SendBudget(2 ** 22, systemClock),
+    compressionTurns: new Turns(1),
     ended: ignore,
     defect: (_path: string, error: unknown) => void defects.push(error),
   };
