@@ -193,6 +193,9 @@ export const PEER_LOOK_NS = 1e9;
 export const RECEIVE_PROGRESS_NS = 30e9;
 export const RECEIVE_PROGRESS_BYTES = 64 * 2 ** 10;
 
+/** What a connection gets for its TLS handshake: far above two round trips. */
+export const HANDSHAKE_NS_MAX = 10e9;
+
 /** What a connection gets to send its preface and SETTINGS, and then its first request: far above any handshake. */
 export const FIRST_REQUEST_NS_MAX = 10e9;
 

@@ -15,6 +15,7 @@ import { merge, readNodeFile, setAt } from "./node-file.ts";
 import { environmentSettings, environmentWarnings, parseSettings, type TextSetting } from "./overrides.ts";
 import { absolutePath, defaultCacheDirectory } from "./paths.ts";
 import { nodeSchema, workerSchema } from "./schema.ts";
+import { tlsIssues } from "./tls-files.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -102,7 +103,9 @@ export function resolveConfig(sources: ConfigSources, text: string | undefined):
 function finish(config: Config, name: string | undefined, environment: Environment): Config {
   const { threads } = config.hooks as { threads: number | "auto" };
   const { plugin, backend } = config.runtime as { plugin: string; backend: string };
+  const { certificate, key, clientCa } = config.endpoints.tls;
   const here = process.cwd();
+  const fileFrom = (path: string) => (path === "" ? "" : absolutePath(here, path));
   return {
     ...config,
     name: name || "worker0",
@@ -111,7 +114,11 @@ function finish(config: Config, name: string | undefined, environment: Environme
     runtime: {
       ...config.runtime,
       backend: backend === "cpu" ? "cpu" : "cuda",
-      plugin: plugin === "" ? "" : absolutePath(here, plugin),
+      plugin: fileFrom(plugin),
+    },
+    endpoints: {
+      ...config.endpoints,
+      tls: { certificate: fileFrom(certificate), key: fileFrom(key), clientCa: fileFrom(clientCa) },
     },
     hooks: {
       ...config.hooks,
@@ -139,5 +146,5 @@ function crossChecks(config: Config): Issue[] {
     const expected = `at least grpc.max_recv_msg_bytes (${grpc.maxRecvMsgBytes}), or the largest message could never be admitted`;
     issues.push({ path: "endpoints.max_inflight_bytes", expected, received: String(endpoints.maxInflightBytes) });
   }
-  return issues;
+  return [...issues, ...tlsIssues(endpoints.tls)];
 }

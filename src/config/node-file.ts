@@ -80,10 +80,12 @@ function derivedSettings(node: NodeFile): Override[] {
 
 function makePathsAbsolute(settings: Mapping, directory: string): void {
   const runtime = settings.runtime as Mapping | undefined;
+  const tls = (settings.endpoints as Mapping | undefined)?.tls as Mapping | undefined;
   if (settings.model_dirs)
     settings.model_dirs = (settings.model_dirs as string[]).map((each) => absolutePath(directory, each));
   if (settings.cache_dir) settings.cache_dir = absolutePath(directory, settings.cache_dir as string);
   if (runtime?.plugin) runtime.plugin = absolutePath(directory, runtime.plugin as string);
+  for (const [key, file] of Object.entries(tls ?? {})) if (file) tls![key] = absolutePath(directory, file as string);
 }
 
 function isMapping(value: unknown): value is Mapping {

@@ -33,19 +33,27 @@ export function keyTables(): string {
       entries.filter(([, at]) => !at.properties),
       "",
     ),
-    ...entries.flatMap(([name, at]) => {
-      if (!at.properties) return [];
-      const models = at.properties.models?.additionalProperties || undefined;
-      return [
-        `### \`global.${name}\`\n`,
-        `${at.description}\n`,
-        table(Object.entries(at.properties), `${name}.`),
-        ...(models?.properties
-          ? [`### \`global.${name}.models.<model>\`\n`, table(Object.entries(models.properties), undefined)]
-          : []),
-      ];
-    }),
+    ...entries.flatMap(([name, at]) => groupTables(name, at)),
   ].join("\n");
+}
+
+/** The table of a group, and of those inside it. */
+function groupTables(path: string, at: JsonSchema): string[] {
+  if (!at.properties) return [];
+  const entries = Object.entries(at.properties);
+  const models = at.properties.models?.additionalProperties || undefined;
+  return [
+    `### \`global.${path}\`\n`,
+    `${at.description}\n`,
+    table(
+      entries.filter(([, inner]) => !inner.properties),
+      `${path}.`,
+    ),
+    ...entries.flatMap(([name, inner]) => groupTables(`${path}.${name}`, inner)),
+    ...(models?.properties
+      ? [`### \`global.${path}.models.<model>\`\n`, table(Object.entries(models.properties), undefined)]
+      : []),
+  ];
 }
 
 /** `prefix` is that of environment variables; undefined where there are none. Refused keys are left out. */

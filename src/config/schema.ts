@@ -132,6 +132,19 @@ const scheduler = group(
   "Queues and batches.",
 );
 
+const tls = group(
+  {
+    certificate: key(v.string(), "", "PEM file of the server's certificate, and those that lead to its root after it."),
+    key: key(v.string(), "", "PEM file of the certificate's private key, unencrypted."),
+    client_ca: key(
+      v.string(),
+      "",
+      "PEM file of the authorities whose client certificates are accepted. Empty: clients need none.",
+    ),
+  },
+  "TLS of the gRPC port; without a certificate it speaks plain text.",
+);
+
 const endpoints = group(
   {
     host: key(
@@ -150,6 +163,7 @@ const endpoints = group(
       1024 * MIB,
       "Bytes of inference requests and unread replies that the server may hold at once; more are refused with RESOURCE_EXHAUSTED. The transport bounds what it receives, and what waits to be sent, by the same number each.",
     ),
+    tls,
     max_concurrent_requests: removed("admission is bounded by bytes, see endpoints.max_inflight_bytes"),
     rest_port: later("the REST endpoint"),
   },

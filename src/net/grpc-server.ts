@@ -15,6 +15,7 @@ import {
   type Refusal,
   UNSUPPORTED_MEDIA_TYPE,
 } from "./grpc-headers.ts";
+import { Handshakes, type Tls, tlsOptions } from "./handshakes.ts";
 import { type ConnectionOwner, Http2Connection, type Http2Limits } from "./http2-connection.ts";
 import type { Http2Stream, StreamReceiver } from "./http2-stream.ts";
 import { ReceiveBudget } from "./receive-budget.ts";
@@ -50,6 +51,8 @@ export interface GrpcServerOptions {
   /** By path, `/package.Service/Method`. */
   readonly methods: ReadonlyMap<string, Method>;
   readonly limits: GrpcLimits;
+  /** Undefined: the port speaks plain text. */
+  readonly tls: Tls | undefined;
   /** Replies to clients that accept gzip are compressed with it. */
   readonly compressesReplies: boolean;
   readonly clock: Clock;
@@ -112,30 +115,36 @@ class Server implements GrpcServer, RpcOwner {
   activeCalls = 0;
   private readonly open = new Set<Http2Connection>();
   private readonly awake: Http2Connection[] = [];
+  private readonly handshakes: Handshakes<Http2Connection | undefined>;
   private readonly listener: Bun.TCPSocketListener<Http2Connection | undefined>;
   private drained: (() => void) | undefined;
   private looks: Timer | undefined;
   private crowdedAtNs = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly options: GrpcServerOptions) {
-    const { limits, clock } = options;
+    const { limits, clock, tls } = options;
     this.deadlines = new Deadlines(clock);
     this.messageReceiveBytesMax = limits.messageReceiveBytesMax;
     this.messageSendBytesMax = limits.messageSendBytesMax;
     this.receiveBudget = new ReceiveBudget(limits.receiveBytesMax, clock);
     this.sendBudget = new SendBudget(limits.sendBytesMax, clock);
+    this.handshakes = new Handshakes(tls?.clientCa !== undefined, clock);
     this.listener = Bun.listen<Http2Connection | undefined>({
       hostname: options.host,
       port: options.port,
+      ...(tls && { tls: tlsOptions(tls) }),
       socket: {
         binaryType: "uint8array",
-        open: (socket) => this.accept(socket),
+        open: (socket) => this.opened(socket),
+        handshake: (socket, success, fault) => {
+          if (this.handshakes.end(socket, success, fault)) this.accept(socket);
+        },
         // Bun hands out memory of its own for every chunk and never writes to it again (seen on 1.4.5: chunks of up to
         // 512 KiB, each with its own buffer), so a message can be made of views of it.
         data: (socket, bytes) => socket.data?.received(bytes),
         drain: (socket) => socket.data?.drained(),
-        close: (socket) => this.forget(socket.data),
-        error: (socket) => this.forget(socket.data),
+        close: (socket) => this.closed(socket),
+        error: (socket) => this.closed(socket),
       },
     });
   }
@@ -150,6 +159,7 @@ class Server implements GrpcServer, RpcOwner {
 
   drain(graceNs: number): Promise<void> {
     this.listener.stop(false);
+    this.handshakes.stop();
     for (const connection of this.open) connection.drain();
     if (this.open.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -166,6 +176,7 @@ class Server implements GrpcServer, RpcOwner {
 
   stop(): void {
     this.listener.stop(false);
+    this.handshakes.stop();
     for (const connection of [...this.open]) {
       connection.stop();
       connection.terminate();
@@ -183,14 +194,28 @@ class Server implements GrpcServer, RpcOwner {
     this.options.onDefect(path, error);
   }
 
-  private accept(socket: Socket<Http2Connection | undefined>): void {
-    if (this.open.size >= this.options.limits.connectionsMax) {
+  private opened(socket: Socket<Http2Connection | undefined>): void {
+    if (this.open.size + this.handshakes.size >= this.options.limits.connectionsMax) {
       // Without a descriptor left the listener could not even refuse: it would be told of the same connection for ever.
       this.tellCrowded();
       socket.terminate();
       return;
     }
     socket.setNoDelay(true);
+    if (this.options.tls === undefined) {
+      this.accept(socket);
+      return;
+    }
+    this.handshakes.begin(socket);
+    this.watch();
+  }
+
+  private closed(socket: Socket<Http2Connection | undefined>): void {
+    this.handshakes.forget(socket);
+    this.forget(socket.data);
+  }
+
+  private accept(socket: Socket<Http2Connection | undefined>): void {
     const peer = `${socket.remoteAddress}:${socket.remotePort}`;
     const owner: ConnectionOwner = {
       request: (stream, head) => this.request(stream, head, peer),
@@ -218,16 +243,17 @@ class Server implements GrpcServer, RpcOwner {
 
   /** One timer looks after all connections, while there are any. */
   private watch(): void {
-    if (this.open.size === 0) return;
+    if (this.open.size + this.handshakes.size === 0) return;
     this.looks ??= this.options.clock.after(PEER_LOOK_NS, () => {
       this.looks = undefined;
+      this.handshakes.look();
       for (const connection of this.open) connection.look();
       this.watch();
     });
   }
 
   private forget(connection: Http2Connection | undefined): void {
-    if (connection === undefined) return; // turned away
+    if (connection === undefined) return; // turned away, or in its handshake
     connection.lost();
     if (this.open.delete(connection) && this.open.size === 0) this.drained?.();
   }

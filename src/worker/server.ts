@@ -6,6 +6,7 @@
 import { systemClock } from "../base/clock.ts";
 import { descriptorsMax } from "../base/descriptors.ts";
 import { messageOf, ServerError } from "../base/errors.ts";
+import { readBytesSync } from "../base/files.ts";
 import { DESCRIPTORS_RESERVED, HEADER_LIST_BYTES_MAX, RECEIVE_WINDOW_BYTES } from "../base/limits.ts";
 import { log } from "../base/log.ts";
 import { didYouMean } from "../base/nearest.ts";
@@ -13,6 +14,7 @@ import type { Config } from "../config/config.ts";
 import type { Registry } from "../model/registry.ts";
 import { loadRepository } from "../model/repository.ts";
 import { type GrpcServer, type Method, startGrpcServer } from "../net/grpc-server.ts";
+import type { Tls } from "../net/handshakes.ts";
 import { type HttpServer, type Page, startHttpServer } from "../net/http.ts";
 import type { UnaryMethod } from "../net/unary.ts";
 import { kserveMethods, streamingMethods } from "../service/kserve.ts";
@@ -117,6 +119,7 @@ function openGrpc(config: Config, methods: ReadonlyMap<string, Method>): GrpcSer
       host,
       port,
       methods,
+      tls: tlsOf(config),
       compressesReplies: responseCompression === "gzip",
       clock: systemClock,
       limits: {
@@ -134,6 +137,18 @@ function openGrpc(config: Config, methods: ReadonlyMap<string, Method>): GrpcSer
       onCrowded: (connections) => log.warn("connections are turned away: descriptors would run out", { connections }),
     }),
   );
+}
+
+/** The files of endpoints.tls, which the Config's check has found good. */
+function tlsOf(config: Config): Tls | undefined {
+  const { certificate, key, clientCa } = config.endpoints.tls;
+  if (certificate === "") return undefined;
+  const textOf = (file: string) => Buffer.from(readBytesSync(file)).toString();
+  return {
+    certificate: textOf(certificate),
+    key: textOf(key),
+    clientCa: clientCa === "" ? undefined : textOf(clientCa),
+  };
 }
 
 function openMetrics(

@@ -50,6 +50,7 @@ export function startEcho(
       ...Object.entries(methods),
     ]),
     limits: { ...DEFAULT_LIMITS, ...limits },
+    tls: undefined,
     compressesReplies: false,
     clock: systemClock,
     onDefect: (_, error) => defects.push(error),
@@ -66,8 +67,12 @@ export interface TestClient extends Disposable {
 }
 
 /** grpc-js with a connection of its own and no message limits. */
-export function connect(port: number, options: grpc.ClientOptions = {}): TestClient {
-  const client = new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure(), {
+export function connect(
+  port: number,
+  options: grpc.ClientOptions = {},
+  credentials = grpc.credentials.createInsecure(),
+): TestClient {
+  const client = new grpc.Client(`127.0.0.1:${port}`, credentials, {
     "grpc.max_receive_message_length": -1,
     "grpc.max_send_message_length": -1,
     "grpc.use_local_subchannel_pool": 1,

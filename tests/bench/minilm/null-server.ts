@@ -26,6 +26,7 @@ const server = startGrpcServer({
     sendBytesMax: 2 ** 30,
     connectionsMax: 1000,
   },
+  tls: undefined,
   compressesReplies: false,
   clock: systemClock,
   onDefect: (_, error) => console.error(error),

@@ -31,6 +31,7 @@ const server = startGrpcServer({
     sendBytesMax: 2 ** 30,
     connectionsMax: 1000,
   },
+  tls: undefined,
   compressesReplies: false,
   clock: systemClock,
   onDefect: (path, error) => console.error(path, error),
