@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { DOOR_PATHS, oneServerError, sideEffectDoors } from "./doors.ts";
 import { bundleImports, importCycles, importLaw, importsOf, literalImports, threadEntries } from "./imports.ts";
 import { source, type Violation } from "./source.ts";
-import { headers, names, sizeDistribution, sizes, words } from "./texts.ts";
+import { headers, names, REGISTRY_HOSTS, sizeDistribution, sizes, words } from "./texts.ts";
 
 const lines = (violations: Violation[]) => violations.map(({ line }) => line);
 const repeat = (line: string, count: number) => `${line}\n`.repeat(count);
@@ -221,9 +221,12 @@ test("words that mark unfinished work, paths of a machine and hosts of registrie
   expect(at("src/net/a.ts", "a;\n// TODO: later")).toEqual([2]);
   expect(at("docs/a.md", "FIXME\nXXX\nmktemp XXXXXX")).toEqual([1, 2]);
   expect(at("proto/a.proto", "// TODO")).toEqual([]);
-  expect(at("src/net/a.ts", 'open("/work/main/a");')).toEqual([1]);
+  expect(at("src/net/a.ts", 'open("/root/main/a");')).toEqual([1]);
   expect(at("docs/a.md", "see /home/ann/a or /root/a")).toEqual([1]);
   expect(at("src/base/threads.ts", "`/$bunfs/root/src/a.js`")).toEqual([]);
-  expect(at("package-lock.json", '"resolved": "https://registry.npmjs.org/a"')).toEqual([1]);
-  expect(at("Dockerfile", "RUN pip install -i https://pypi.org/simple a")).toEqual([1]);
+  for (const pattern of REGISTRY_HOSTS) {
+    const host = pattern.replaceAll("\\", "");
+    expect(at("package-lock.json", `"resolved": "https://${host}/a"`)).toEqual([1]);
+    expect(at("Dockerfile", `RUN pip install -i https://files.${host}/simple a`)).toEqual([1]);
+  }
 });
