@@ -7,8 +7,7 @@
 import { setPriority } from "node:os";
 import { fileURLToPath } from "node:url";
 import { messageOf } from "./errors.ts";
-
-const compiled = import.meta.url.includes("/$bunfs/");
+import { compiled } from "./program.ts";
 
 // A native library that aborts says why in its last lines; more than this only pushes the reason out of the log.
 const STDERR_TAIL_BYTES = 4096;

@@ -6,6 +6,7 @@
 
 import { loadPlugin, pluginAttributes } from "../../ffi/pjrt/plugin.ts";
 import { lowerPriority, serveParent } from "../base/processes.ts";
+import { compiled } from "../base/program.ts";
 import type { CompileAnswer, CompileMessage, PluginFacts } from "./compile-messages.ts";
 import { Loader } from "./loader.ts";
 import { prepareNativeEnvironment } from "./native-environment.ts";
@@ -49,4 +50,4 @@ function describePlugin(path: string): PluginFacts {
 }
 
 // In the bundle of an executable every module says that it is the main one.
-if (import.meta.main && !import.meta.url.includes("/$bunfs/")) void runCompileChild();
+if (import.meta.main && !compiled) void runCompileChild();

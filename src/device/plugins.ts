@@ -9,6 +9,7 @@ import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ServerError } from "../base/errors.ts";
 import { isDirectory, isFile, listDirectory, realPath } from "../base/files.ts";
+import { compiled } from "../base/program.ts";
 import { embeddedPlugin } from "./embedded-plugin.ts";
 import { extractPlugin } from "./extract-plugin.ts";
 import { sharedObjectFault } from "./shared-object.ts";
@@ -151,7 +152,7 @@ function installedVersion(directory: string, distribution: string): string | und
 
 /** From source, what the set-up unpacked to `.deps/plugins/<distribution>/`. */
 function inSetUp(): PluginCandidate[] {
-  if (import.meta.url.includes("/$bunfs/")) return [];
+  if (compiled) return [];
   const root = fileURLToPath(new URL("../../.deps/plugins", import.meta.url));
   if (!isDirectory(root)) return [];
   return PACKAGES.flatMap(({ file, distribution, backend }) => {

@@ -5,13 +5,12 @@
 
 import { assert } from "../base/errors.ts";
 import { readText } from "../base/files.ts";
+import { compiled, embeddedEntry } from "../base/program.ts";
 import types from "./xlaserver.d.ts.txt" with { type: "text" };
-
-const compiled = import.meta.url.includes("/$bunfs/");
 
 /** Self-contained JavaScript that defines "xlaserver" and "xlaserver/text"; for `bun test --preload FILE.js`. */
 export async function preloadSource(): Promise<string> {
-  if (compiled) return readText("/$bunfs/root/src/hooks/preload.js");
+  if (compiled) return readText(embeddedEntry("hooks/preload"));
   const built = await Bun.build({
     entrypoints: [Bun.fileURLToPath(new URL("./preload.ts", import.meta.url))],
     target: "bun",

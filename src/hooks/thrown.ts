@@ -3,13 +3,12 @@
 // Anything can be thrown, so nothing of it is believed: a getter of it may throw in turn. Frames of our own code and of
 // the runtime are left out, for they are never the place to look. Used by hook.thread.ts.
 
-import { dirname } from "node:path";
 import { messageOf } from "../base/errors.ts";
 import { realPath } from "../base/files.ts";
 import { HOOK_FAULTS_MAX, HOOK_STACK_FRAMES_MAX } from "../base/limits.ts";
+import { codeRoot } from "../base/program.ts";
 import { bounded } from "./output.ts";
 
-const OURS = import.meta.url.includes("/$bunfs/") ? "/$bunfs/" : `${dirname(import.meta.dir)}/`;
 /** `    at name (file:line:column)` or `    at file:line:column`. */
 const FRAME = /^ *at (?:(.*?) \()?(\/.*?):(\d+):(\d+)\)?$/;
 
@@ -73,7 +72,7 @@ function framesOf(thrown: unknown, bundles: Bundles): { readonly place: string; 
   const stack = thrown instanceof Error ? String(thrown.stack) : "";
   for (const line of stack.split("\n")) {
     const [, name, file, row, column] = FRAME.exec(line) ?? [];
-    if (!file || file.startsWith(OURS)) continue;
+    if (!file || file.startsWith(codeRoot)) continue;
     const place = bundles.shorten(`${file}:${row}:${column}`);
     frames.push({ place, text: name ? `${name} (${place})` : place });
     if (frames.length === HOOK_STACK_FRAMES_MAX) break;

@@ -7,14 +7,11 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EXAMPLES_DIRECTORY } from "../support/bundles.ts";
+import { median } from "../support/median.ts";
 import { serverCommand, startWorker } from "../support/worker.ts";
 
 const STARTS = Number(process.env.XLASERVER_BENCH_ROUNDS ?? 5);
 const SETTLE_MS = 2000;
-
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1]!;
-}
 
 function anonymousBytes(pid: number): number {
   const line = /^RssAnon:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));

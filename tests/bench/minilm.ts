@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { EXAMPLES_DIRECTORY } from "../support/bundles.ts";
+import { median } from "../support/median.ts";
 import { startWorker } from "../support/worker.ts";
 
 const ROUNDS = Number(process.env.XLASERVER_BENCH_ROUNDS ?? 5);
@@ -42,10 +43,6 @@ async function bare(rate: number, cache: string, nullAddress: string): Promise<n
   const output = await lines(child.stdout);
   await client;
   return (JSON.parse(output.at(-1)!) as { rowsPerSecond: number }).rowsPerSecond;
-}
-
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1]!;
 }
 
 const cache = mkdtempSync(join(tmpdir(), "xlaserver-bench-"));

@@ -14,6 +14,7 @@ import { API_FUNCTIONS } from "../../ffi/pjrt/function-order.ts";
 import { HostShape } from "../../ffi/pjrt/host-shape.ts";
 import { loadPlugin } from "../../ffi/pjrt/plugin.ts";
 import { ApiHead } from "../../ffi/pjrt/structs.ts";
+import { median } from "../support/median.ts";
 import { TEST_PLUGIN_NAMES, type TestPluginName, testPlugin } from "../support/plugins.ts";
 
 const FLOATS = 16;
@@ -184,10 +185,6 @@ function copy(target: Uint32Array, at: number, source: Uint32Array, from: number
 function put(view: Uint32Array, index: number, value: number): void {
   view[index * 2] = value;
   view[index * 2 + 1] = value / 2 ** 32;
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
 /** One row a contestant. */

@@ -9,6 +9,7 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { stringify } from "yaml";
 import { ModelInferRequestSchema } from "../../proto/gen/grpc_service_pb.ts";
 import { type BundleRecipe, tempRepository } from "../support/bundles.ts";
+import { median } from "../support/median.ts";
 import { startWorker } from "../support/worker.ts";
 import { H2load, type Outcome } from "./wire/h2load.ts";
 
@@ -65,10 +66,6 @@ async function startBaseline(): Promise<{ port: number } & Disposable> {
   const child = Bun.spawn(["taskset", "-c", String(SERVER_CORE), process.execPath, file], { stdout: "pipe" });
   const { value } = await child.stdout.getReader().read();
   return { port: Number(new TextDecoder().decode(value).trim()), [Symbol.dispose]: () => child.kill() };
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[values.length >> 1]!;
 }
 
 const missing = ["h2load", "taskset"].filter((tool) => Bun.which(tool) === null);

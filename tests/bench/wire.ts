@@ -4,6 +4,7 @@
 // absolute ones follow the machine. Run it: npm run bench -- wire
 
 import { join } from "node:path";
+import { median } from "../support/median.ts";
 import { H2load, type Load, type Outcome } from "./wire/h2load.ts";
 
 const ROUNDS = Number(process.env.XLASERVER_BENCH_ROUNDS ?? 5);
@@ -55,11 +56,6 @@ async function start(file: string): Promise<Server> {
   const port = Number(new TextDecoder().decode(value).trim());
   if (!port) throw new Error(`${file} printed no port`);
   return { name: file, port, [Symbol.dispose]: () => child.kill() };
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[sorted.length >> 1]!;
 }
 
 async function compare({ name, path, load }: Case, h2load: H2load, ours: Server, baseline: Server): Promise<void> {

@@ -5,30 +5,13 @@
 import * as grpc from "@grpc/grpc-js";
 import { systemClock } from "../../src/base/clock.ts";
 import {
-  HEADER_LIST_BYTES_MAX,
-  MESSAGE_BYTES_MAX,
-  RECEIVE_WINDOW_BYTES,
-  STREAMS_PER_CONNECTION_MAX,
-} from "../../src/base/limits.ts";
-import {
   type GrpcLimits,
   type GrpcServer,
   type GrpcServerOptions,
   type Method,
   startGrpcServer,
 } from "../../src/net/grpc-server.ts";
-
-export const DEFAULT_LIMITS: GrpcLimits = {
-  streamsMax: STREAMS_PER_CONNECTION_MAX,
-  streamWindowBytes: RECEIVE_WINDOW_BYTES,
-  connectionWindowBytes: RECEIVE_WINDOW_BYTES,
-  headerListBytesMax: HEADER_LIST_BYTES_MAX,
-  messageReceiveBytesMax: MESSAGE_BYTES_MAX,
-  messageSendBytesMax: MESSAGE_BYTES_MAX,
-  receiveBytesMax: 2 ** 30,
-  sendBytesMax: 2 ** 30,
-  connectionsMax: 1000,
-};
+import { DEFAULT_LIMITS } from "./grpc-limits.ts";
 
 export interface TestServer extends Disposable {
   readonly server: GrpcServer;

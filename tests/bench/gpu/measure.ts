@@ -7,6 +7,7 @@ import type { PjrtEvent } from "../../../ffi/pjrt/event.ts";
 import type { PjrtTransfer } from "../../../ffi/pjrt/transfer.ts";
 import type { NativeMemory } from "../../../ffi/posix/native-memory.ts";
 import { findGpu, type Gpu } from "../../support/gpu.ts";
+import { median } from "../../support/median.ts";
 
 export const KIB = 2 ** 10;
 export const MIB = 2 ** 20;
@@ -51,10 +52,6 @@ export function repeatMs(action: () => void, budgetMs = 300): Repeated {
     spentMs += ms;
   }
   return { firstMs, steadyMs: median(times) };
-}
-
-export function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
 /** GB/s, of 10^9 bytes. */

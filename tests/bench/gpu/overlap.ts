@@ -12,18 +12,9 @@ import { PjrtTransfer } from "../../../ffi/pjrt/transfer.ts";
 import { NativeMemory } from "../../../ffi/posix/native-memory.ts";
 import { messageOf } from "../../../src/base/errors.ts";
 import { type Gpu, openGpu } from "../../support/gpu.ts";
+import { median } from "../../support/median.ts";
 import { PJRT_TYPE, type TestPlatform } from "../../support/pjrt.ts";
-import {
-  benchmarkOnGpu,
-  formatBytes,
-  formatTable,
-  MIB,
-  median,
-  repeatMs,
-  timeMs,
-  touch,
-  writeInChunks,
-} from "./measure.ts";
+import { benchmarkOnGpu, formatBytes, formatTable, MIB, repeatMs, timeMs, touch, writeInChunks } from "./measure.ts";
 
 const SIDE = 4096;
 const EXECUTE_MS = 20;

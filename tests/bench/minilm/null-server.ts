@@ -4,9 +4,8 @@
 
 import { systemClock } from "../../../src/base/clock.ts";
 import { startGrpcServer } from "../../../src/net/grpc-server.ts";
+import { DEFAULT_LIMITS } from "../../support/grpc-limits.ts";
 
-const WINDOW_BYTES = 1 << 25;
-const MESSAGE_BYTES = 1 << 25;
 const reply = new Uint8Array(384 * 4);
 
 const server = startGrpcServer({
@@ -15,17 +14,7 @@ const server = startGrpcServer({
   methods: new Map([
     ["/inference.GRPCInferenceService/ModelInfer", { kind: "unary", handle: () => ({ chunks: [reply] }) }],
   ]),
-  limits: {
-    streamsMax: 1000,
-    streamWindowBytes: WINDOW_BYTES,
-    connectionWindowBytes: WINDOW_BYTES,
-    headerListBytesMax: 1 << 14,
-    messageReceiveBytesMax: MESSAGE_BYTES,
-    messageSendBytesMax: MESSAGE_BYTES,
-    receiveBytesMax: 2 ** 30,
-    sendBytesMax: 2 ** 30,
-    connectionsMax: 1000,
-  },
+  limits: DEFAULT_LIMITS,
   tls: undefined,
   compressesReplies: false,
   clock: systemClock,

@@ -3,13 +3,8 @@
 // Prints its port. Started by tests/bench/wire.ts, pinned to one core.
 
 import { systemClock } from "../../../src/base/clock.ts";
-import {
-  HEADER_LIST_BYTES_MAX,
-  MESSAGE_BYTES_MAX,
-  RECEIVE_WINDOW_BYTES,
-  STREAMS_PER_CONNECTION_MAX,
-} from "../../../src/base/limits.ts";
 import { type Method, startGrpcServer } from "../../../src/net/grpc-server.ts";
+import { DEFAULT_LIMITS } from "../../support/grpc-limits.ts";
 
 const constant = { chunks: [new Uint8Array(64)] };
 
@@ -20,17 +15,7 @@ const server = startGrpcServer({
     ["/bench/Constant", { kind: "unary", handle: () => constant }],
     ["/bench/Echo", { kind: "unary", handle: (request) => ({ chunks: request.chunks }) }],
   ]),
-  limits: {
-    streamsMax: STREAMS_PER_CONNECTION_MAX,
-    streamWindowBytes: RECEIVE_WINDOW_BYTES,
-    connectionWindowBytes: RECEIVE_WINDOW_BYTES,
-    headerListBytesMax: HEADER_LIST_BYTES_MAX,
-    messageReceiveBytesMax: MESSAGE_BYTES_MAX,
-    messageSendBytesMax: MESSAGE_BYTES_MAX,
-    receiveBytesMax: 2 ** 30,
-    sendBytesMax: 2 ** 30,
-    connectionsMax: 1000,
-  },
+  limits: DEFAULT_LIMITS,
   tls: undefined,
   compressesReplies: false,
   clock: systemClock,
